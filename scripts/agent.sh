@@ -50,6 +50,13 @@ post_startup_hook() {
     return 1
 }
 
+# A daemon that was started by hand or by a unit serves the same home.
+foreign_pid() {
+    local state
+    state=$(agent-monitor 2>/dev/null) || true
+    [[ ${state%%$'\n'*} =~ \ pid\ ([0-9]+)\  ]] && printf '%s' "${BASH_REMATCH[1]}"
+}
+
 custom_help() {
     printf '\n%s\n%s\n' "Its files: $SERVICE_DIR/$SERVICE_NAME.{pid,log}" \
         'AGENT_HOME and AGENT_INSTANCE choose the agent, as for the programs.'

@@ -6,6 +6,7 @@
 #
 #   startup_command     replaces the shell by the program: exec NAME ARGUMENT…
 #   post_startup_hook   waits until the program serves; its failure is a failed start
+#   foreign_pid         prints the process id of the service when something else started it
 #   custom_help         prints more help
 #
 #   SERVICE_NAME    the name in messages and of the files
@@ -194,6 +195,12 @@ _ended() {
 # stop_server: SIGINT, then SIGTERM, then SIGKILL, each after its time.
 stop_server() {
     if ! check_running; then
+        local other
+        other=$(foreign_pid) || other=''
+        if [[ -n $other ]]; then
+            log_error "$SERVICE_NAME runs (pid $other) and was not started here; end it with: kill $other"
+            return 1
+        fi
         log_info "$SERVICE_NAME does not run"
         return 0
     fi
@@ -224,6 +231,12 @@ show_status() {
         printf '%s runs (pid %s)\n' "$SERVICE_NAME" "$SERVICE_PID"
         return 0
     fi
+    local other
+    other=$(foreign_pid) || other=''
+    if [[ -n $other ]]; then
+        printf '%s runs (pid %s), started by something else\n' "$SERVICE_NAME" "$other"
+        return 0
+    fi
     printf '%s does not run\n' "$SERVICE_NAME"
     return 3
 }
@@ -243,6 +256,7 @@ show_logs() { tail -n 50 -F -- "$(log_file)"; }
 # ── Hooks that a service script may replace, and its commands ──
 
 declare -F post_startup_hook >/dev/null || post_startup_hook() { sleep 0.3; }
+declare -F foreign_pid >/dev/null || foreign_pid() { :; }
 declare -F custom_help >/dev/null || custom_help() { :; }
 
 show_help() {

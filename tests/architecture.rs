@@ -137,7 +137,7 @@ const RESERVED: &[Reserved] = &[
             "tokio_postgres",
         ],
         // db/postgres, mcp: databases and tool servers at the addresses that the owner wrote.
-        // sandbox/exit.rs: listens inside a command's own network, for the proxy in net.
+        // sandbox/network_exit.rs: listens inside a command's own network, for the proxy in net.
         allowed: &[
             "auth",
             "mcp",
@@ -145,7 +145,7 @@ const RESERVED: &[Reserved] = &[
             "provider",
             "channel",
             "db/postgres",
-            "sandbox/exit.rs",
+            "sandbox/network_exit.rs",
         ],
         because: "the network is reached from auth, mcp, net, provider, channel and db/postgres only",
     },

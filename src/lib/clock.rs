@@ -26,7 +26,7 @@ pub fn now_ms() -> i64 {
     i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }
 
-/// What the clocks show at one moment: the one that timers go by, and two that go on while the machine
+/// What the clocks show at one moment: the one that timers go by, and two that continue while the machine
 /// sleeps (clock_gettime(2)).
 #[derive(Debug, Clone, Copy)]
 pub struct Moment {

@@ -1,6 +1,6 @@
 //! agent-toolkit: a personal AI agent made of small cooperating Unix processes.
 //!
-//! The rooms stand in the order of their floors, ground first; a room uses its own floor or a
+//! The rooms are in the order of their floors, ground first; a room uses its own floor or a
 //! lower one (`tests/architecture.rs` enforces it). ARCHITECTURE.md is the map. The programs and the
 //! integration tests use the public rooms; nothing else is an interface.
 

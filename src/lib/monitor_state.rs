@@ -38,7 +38,7 @@ pub struct State {
     pub updated_at: String,
     /// Whether it is ending: running turns may finish, nothing new begins.
     pub stopping: bool,
-    /// When it ended by itself, RFC 3339 UTC; `None` while it runs and for ever when it was killed.
+    /// When it ended by itself, RFC 3339 UTC; `None` while it runs and forever when it was killed.
     pub ended_at: Option<String>,
     /// Turns that run now.
     pub lanes: Vec<Lane>,
@@ -69,7 +69,7 @@ pub struct State {
     pub sandbox_risk: String,
     /// The newest troubles, a line each with its time, the newest first.
     pub last_error: Option<String>,
-    /// The files of the settings that are in force; `None` in a file of a version that did not note them.
+    /// The files of the settings that are active; `None` in a file of a version that did not note them.
     pub settings_files: Option<FileDigests>,
 }
 
@@ -167,6 +167,12 @@ pub struct ProviderState {
 }
 
 impl State {
+    /// Returns whether the process `pid`, which holds the daemon's lock, wrote this; while a daemon starts, the file is still
+    /// that of the one before. When one of them names no process (0), it is taken for so.
+    pub fn is_of(&self, pid: i32) -> bool {
+        pid == 0 || self.pid == 0 || u32::try_from(pid) == Ok(self.pid)
+    }
+
     /// Takes in what happened in a run.
     pub fn apply(&mut self, event: &AgentEvent) {
         match &event.step {
@@ -276,7 +282,7 @@ impl State {
         .to_owned();
     }
 
-    /// Returns that settings files are not as the daemon has read them, and what puts them in force; `None` when they are.
+    /// Returns that settings files are not as the daemon has read them, and what activates them; `None` when they are.
     pub fn unread_settings(&self, home: &Home) -> Option<String> {
         let changed = self.settings_files.as_ref()?.changed(home);
         let (names, were) = match changed.as_slice() {
@@ -425,6 +431,17 @@ pub fn read(path: &Path) -> Result<Option<State>, sys::Error> {
 mod tests {
     use super::*;
     use crate::message::{SessionKey, StopReason, Usage};
+
+    #[test]
+    fn the_document_is_of_the_process_that_it_names() {
+        let state = |pid| State {
+            pid,
+            ..State::default()
+        };
+        for (wrote, holds, is_of) in [(7, 7, true), (6, 7, false), (7, 0, true), (0, 7, true)] {
+            assert_eq!(state(wrote).is_of(holds), is_of, "{wrote} {holds}");
+        }
+    }
 
     #[test]
     fn a_turn_goes_from_thinking_to_tools_and_back_to_idle() {

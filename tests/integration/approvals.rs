@@ -814,78 +814,6 @@ fn nobody_is_asked_about_a_message_to_a_contact_that_there_is_not() {
 }
 
 #[test]
-fn a_name_means_whom_the_owner_has_confirmed_and_nobody_who_takes_it() {
-    let house = House::new();
-    let are_called = |names: &[(i64, &str)]| {
-        let people = house.sandbox.read_json("state/people.json");
-        let mut people = people.unwrap_or_else(|| json!({}));
-        let contact =
-            |(id, name): &(i64, &str)| json!({"id": format!("telegram:{id}"), "name": name});
-        people["contacts"] = names.iter().map(contact).collect();
-        house
-            .sandbox
-            .put("state/people.json", people.to_string().as_bytes());
-    };
-    let call = |tool: &str, input: Value, answer: Option<(&str, &str)>| {
-        house.model.push(Reply::Tool(tool.to_owned(), input));
-        let running = house.sandbox.sending(&["--wait=30", "do it for Bob"]);
-        if let Some((how, asked)) = answer {
-            let id = house.sandbox.wait_asked();
-            let told = house.sandbox.send(&["--queue"]).stdout;
-            assert!(told.contains(asked), "{told}");
-            assert_eq!(house.sandbox.send(&[how, &id]).code, 0);
-        }
-        assert_eq!(running.end().code, 0);
-    };
-    let lunch = || json!({"to": "Bob", "text": "lunch?"});
-    let note = || json!({"person": "Bob", "text": "does not like fish"});
-    are_called(&[(1002, "Bob")]);
-    let first = Some(("--approve", "Bob is the name of 1002"));
-    call("message", lunch(), first);
-    call("message", lunch(), None);
-    call("remember", note(), None);
-    let to = |person: i64| {
-        let sent = house.telegram.sent();
-        sent.iter().filter(|sent| sent.chat == person).count()
-    };
-    wait_for("both messages", SOON, || (to(1002) == 2).then_some(()));
-    are_called(&[(1002, "Robert"), (1003, "Bob")]);
-    let other = Some(("--deny", "Bob is the name of 1003"));
-    call("message", lunch(), other);
-    call("remember", note(), other);
-    assert_eq!(to(1003), 0);
-    let noted = house
-        .sandbox
-        .path("workspace/memory/people/1003.episodes.md");
-    assert!(!noted.exists());
-    // What looks like a place is a name all the same, and an id is nobody's name.
-    are_called(&[(1002, "1003"), (1003, "group:Family")]);
-    let place = json!({"to": "group:Family", "text": "PIN 4711"});
-    call(
-        "message",
-        place,
-        Some(("--deny", "group:Family is the name of 1003")),
-    );
-    call(
-        "remember",
-        json!({"person": "1003", "text": "was here"}),
-        None,
-    );
-    assert!(noted.exists(), "it is for whoever has this id");
-    // Whom the owner knows is told to nobody else: both are asked about.
-    are_called(&[(1002, "Robert"), (1003, "Bob")]);
-    for name in ["Bob", "Nobody"] {
-        let input = json!({"to": name, "text": "x"});
-        house.model.push(Reply::Tool("message".to_owned(), input));
-        let asked = house.model.requests().len();
-        house.telegram.say(1002, 1002, "write to them");
-        let id = house.sandbox.wait_asked();
-        assert_eq!(house.sandbox.send(&["--deny", &id]).code, 0);
-        house.model.wait_requests(asked + 2, SOON);
-    }
-}
-
-#[test]
 fn a_rule_is_no_word_about_what_nobody_has_read() {
     let house = House::new();
     let call = |tool: &str, input: Value, is_asked: bool| {
@@ -920,8 +848,8 @@ fn a_rule_is_no_word_about_what_nobody_has_read() {
         .collect();
     assert_eq!(jobs, [("read", false), ("unread", true)]);
     let is_marked = || {
-        let marks = house.sandbox.read("state/untrusted.json");
-        marks.is_some_and(|marks| marks.contains("MEMORY.md"))
+        let marks = house.sandbox.read_json("state/untrusted.json");
+        marks.is_some_and(|marks| marks["files"]["MEMORY.md"].is_object())
     };
     let memory = |content: &str| json!({"path": "MEMORY.md", "content": content});
     call("write", memory("- tea\n"), true);
@@ -1016,6 +944,21 @@ fn what_is_allowed_in_a_group_is_allowed_to_the_one_who_asked() {
     for (number, person) in [OWNER, GUEST].into_iter().enumerate() {
         let first = wants(person);
         let asked = question(&house, number);
+        // What a guest wants makes no rule of the owner's own.
+        let of_owner = person == OWNER;
+        let labels = asked.buttons.iter().map(|(label, _)| label.as_str());
+        assert_eq!(
+            labels.into_iter().any(|label| label == "✅ Always"),
+            of_owner
+        );
+        assert_eq!(asked.text.contains("In this chat, or always: "), of_owner);
+        if !of_owner {
+            let told = house.sandbox.send(&["--approve", asked.id(), "--always"]);
+            assert!(
+                told.code == 1 && told.stderr.contains("somebody else's wish"),
+                "{told:?}"
+            );
+        }
         house
             .telegram
             .press(OWNER, OWNER, asked.message, asked.data("In this chat"));

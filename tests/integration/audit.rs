@@ -190,7 +190,7 @@ fn a_record_that_was_touched_is_65_with_the_line_and_what_it_means() {
     );
     check(
         &[lines[0], lines[2], lines[1]].concat(),
-        "line 2: entry 3 stands before entry 2",
+        "line 2: entry 3 is before entry 2",
     );
     check(
         &[lines[0], lines[1]].concat(),

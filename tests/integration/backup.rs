@@ -423,6 +423,42 @@ fn generations_secrets_and_pipes() {
 }
 
 #[test]
+fn directories_with_nothing_in_them_come_back() {
+    let place = Place::new();
+    for dir in [
+        "a.git/refs/heads",
+        "a.git/objects",
+        "Maildir/new",
+        "Maildir/cur",
+    ] {
+        fs::create_dir_all(place.sandbox.path(&format!("workspace/{dir}"))).expect("a directory");
+    }
+    place
+        .sandbox
+        .put("workspace/a.git/HEAD", b"ref: refs/heads/main\n");
+    let open = fs::Permissions::from_mode(0o755);
+    fs::set_permissions(place.sandbox.path("workspace/Maildir/new"), open).expect("a mode");
+    place.backup("agent.tar");
+    let restored = place.restore("agent.tar", "other");
+    assert_eq!(restored.code, 0, "{restored:?}");
+    let mode = |dir: &str| {
+        let path = place.path("other").join("workspace").join(dir);
+        let meta = fs::metadata(&path).expect("a directory");
+        assert!(meta.is_dir(), "{dir}");
+        meta.permissions().mode() & 0o777
+    };
+    let modes = [
+        "a.git/refs/heads",
+        "a.git/objects",
+        "Maildir/new",
+        "Maildir/cur",
+    ]
+    .map(mode);
+    assert_eq!(modes[2], 0o755);
+    assert!(modes.iter().all(|mode| mode & 0o700 == 0o700), "{modes:?}");
+}
+
+#[test]
 fn a_backup_has_no_backup_in_it() {
     let place = Place::new();
     let own = place.sandbox.path("workspace/backups");
@@ -518,7 +554,87 @@ fn a_backup_that_is_killed_leaves_the_one_before_it() {
     running.wait().expect("ended");
     let whole = place.daemon(&["restore", "--dry-run", &place.text("agent.tar")]);
     assert_eq!(whole.code, 0, "{whole:?}");
+    let found = findings_of_backups(&place);
+    let [(id, words)] = found.as_slice() else {
+        panic!("{found:?}");
+    };
+    let (path, draft) = (place.text("agent.tar"), place.text("agent.tar.part"));
+    assert!(
+        id == "backup-failed"
+            && words.contains("was killed")
+            && words.contains(&format!("{draft} is only a part"))
+            && words.contains(&format!("rm {draft} && "))
+            && words.ends_with(&format!("backup {path}")),
+        "{words}"
+    );
     place.backup("agent.tar");
+    assert_eq!(findings_of_backups(&place), []);
+}
+
+/// Has bash make a backup in a mount namespace, after `prepare`; `None` where there are none.
+fn backup_apart(place: &Place, prepare: &str, to: &str) -> Option<Output> {
+    let like = place.sandbox.command("agent-daemon");
+    let run = |script: &str| {
+        let mut command = Command::new("unshare");
+        command.args(["-m", "bash", "-c", script]);
+        for (name, value) in like.get_envs() {
+            if let Some(value) = value {
+                command.env(name, value);
+            }
+        }
+        command.output().expect("unshare is part of util-linux")
+    };
+    if !run(prepare).status.success() {
+        eprintln!("skipped: not allowed here: {prepare}");
+        return None;
+    }
+    let program = crate::support::bin("agent-daemon");
+    let told = run(&format!("{prepare} && {} backup {to}", program.display()));
+    Some(Output {
+        code: told.status.code().unwrap_or(-1),
+        stdout: String::from_utf8_lossy(&told.stdout).into_owned(),
+        stderr: String::from_utf8_lossy(&told.stderr).into_owned(),
+    })
+}
+
+#[test]
+fn a_home_that_cannot_be_written_is_backed_up_too() {
+    let place = Place::new();
+    let daemon = place.sandbox.ready();
+    place.ask("remember that my sister Ana moved to Porto");
+    // What was written last stands in the logs of the databases.
+    daemon.kill9();
+    let only_read =
+        "mount --bind \"$AGENT_HOME\" \"$AGENT_HOME\" && mount -o remount,bind,ro \"$AGENT_HOME\"";
+    let state = "\"$AGENT_HOME/state\"";
+    let full = format!(
+        "mount -t tmpfs -o size=8m,mode=0700 x /mnt && cp -a {state}/. /mnt && rm -f /mnt/*.db-shm \
+         && (head -c 9m /dev/zero >/mnt/filler; true) && mount --bind /mnt {state}"
+    );
+    for (name, prepare) in [("read", only_read), ("full", &full)] {
+        for to in [place.text(name), format!("- >{}", place.text(name))] {
+            let Some(made) = backup_apart(&place, prepare, &to) else {
+                return;
+            };
+            assert_eq!(made.code, 0, "{name}: {made:?}");
+            let checked = place.daemon(&["restore", "--dry-run", &place.text(name)]);
+            assert_eq!(checked.code, 0, "{name}: {checked:?}");
+        }
+        let restored = place.restore(name, &format!("home-{name}"));
+        assert!(
+            restored.code == 0 && restored.stdout.contains("found in workspace/memory/items/"),
+            "{name}: {restored:?}"
+        );
+        let said = transcripts(&place.path(&format!("home-{name}")));
+        assert!(said.contains("moved to Porto"), "{said}");
+    }
+    let left: Vec<_> = fs::read_dir(place.dir.path())
+        .expect("read")
+        .flatten()
+        .map(|entry| entry.file_name())
+        .filter(|name| name.to_string_lossy().starts_with('.'))
+        .collect();
+    assert!(left.is_empty(), "{left:?}");
 }
 
 /// Returns the ids of what doctor finds of backups, and its words.
@@ -644,7 +760,13 @@ fn recipients_of_age_encrypt_every_backup() {
     let middle = bytes.len() / 2;
     bytes[middle] ^= 1;
     fs::write(&path, bytes).expect("write");
-    assert_eq!(restore("two", &key).code, 1);
+    for more in [&key[..], &[&["--dry-run"], &key[..]].concat()] {
+        let refused = restore("two", more);
+        assert!(
+            refused.code == 65 && refused.stderr.contains("the backup is damaged"),
+            "{refused:?}"
+        );
+    }
     assert!(!place.path("two").exists());
     assert!(
         fs::read_dir(place.dir.path())
@@ -731,6 +853,24 @@ fn keys_of_gpg_encrypt_every_backup() {
         "{piped:?}"
     );
     assert!(!is_plain(&place.path("agent.tar.gpg")));
+    let bytes = fs::read(place.path("agent.tar.gpg")).expect("the backup");
+    fs::write(place.path("agent.tar.gpg"), &bytes[..bytes.len() / 2]).expect("write");
+    let (two, backup) = (place.text("two"), place.text("agent.tar.gpg"));
+    let restore = ["--home", &two, "restore", &backup];
+    let refused = place.daemon(&restore);
+    assert!(
+        refused.code == 65
+            && refused.stderr.contains("gpg cannot decrypt the backup: ")
+            && !refused.stderr.contains("GNUPG"),
+        "{refused:?}"
+    );
+    fs::write(place.path("agent.tar.gpg"), &bytes).expect("write");
+    let others = place.text("others");
+    fs::create_dir(&others).expect("a directory");
+    fs::set_permissions(&others, fs::Permissions::from_mode(0o700)).expect("own directory");
+    let place_of_others = Sandbox::new().env("GNUPGHOME", &others);
+    let refused = place_of_others.run("agent-daemon", &restore, "");
+    assert_eq!(refused.code, 1, "{refused:?}");
 
     let settings = place.sandbox.read("agent.toml").expect("it is there");
     let nobody = settings.replace("ada@example.org", "nobody@example.org");

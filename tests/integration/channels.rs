@@ -630,9 +630,27 @@ fn words_go_to_a_chat_of_a_channel_by_its_address_and_the_owner_is_where_they_la
         0
     );
     assert_eq!(wire.deliver("after it")["chat"], "dm-ada");
-    let sent = sandbox.send(&["--raw", "--to", "ada of sms", "by name"]);
-    assert_eq!(sent.code, 0, "{sent:?}");
-    wire.deliver("by name");
+    // By their name, or by their id, they are found where they last wrote.
+    for (to, words) in [("ada of sms", "by name"), ("sms:ada", "by the id")] {
+        let sent = sandbox.send(&["--raw", "--to", to, words]);
+        assert_eq!(sent.code, 0, "{sent:?}");
+        assert_eq!(wire.deliver(words)["chat"], "dm-ada", "{to}");
+    }
+    // A job is for whom the name means when it is made, not for who has it when the job runs.
+    let made = sandbox.send(&[
+        "--job",
+        "add",
+        "--every",
+        "1h",
+        "--text",
+        "hourly",
+        "--to",
+        "ada of sms",
+        "--wait",
+    ]);
+    assert_eq!(made.code, 0, "{made:?}");
+    let jobs = sandbox.send(&["--job", "list", "--json"]).json();
+    assert_eq!(jobs["jobs"][0]["to"], "sms:ada", "{jobs}");
     // What no channel could carry is refused at once, and nothing of it stays.
     for words in [
         &["--raw", "--to", "irc:x", "nowhere"][..],
@@ -707,7 +725,10 @@ fn the_owner_is_told_where_they_want_whatever_they_wrote_last() {
     daemon.signal(nix::sys::signal::Signal::SIGHUP);
     let (sms, mail) = (Wire::new(&sandbox, "sms"), Wire::new(&sandbox, "mail"));
     wait_for("the reload", SOON, || {
-        daemon.log().contains("read again").then_some(())
+        daemon
+            .log()
+            .contains("configuration reloaded")
+            .then_some(())
     });
     tell(&sandbox, "where I was heard");
     assert_eq!(sms.deliver("where I was heard")["chat"], "dm-ada");

@@ -36,10 +36,8 @@ fn every_verb_gives_one_document_in_json_and_a_word_for_every_failure() {
             let told = sandbox.send(&[verb, &["--json"][..]].concat());
             let document = told.json();
             assert_eq!(told.stderr, "", "{verb:?}: stdout has it all");
-            let failed = document
-                .get("error")
-                .is_some_and(serde_json::Value::is_object);
-            if failed {
+            // A failure is always the object, whoever found it.
+            if document.get("error").is_some() {
                 for field in ["code", "message", "hint"] {
                     assert!(
                         document["error"][field]

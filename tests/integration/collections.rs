@@ -780,7 +780,7 @@ fn tables_that_are_not_ours_are_named() {
             "UPDATE collection_docs.about SET version = 2, format = 'x'",
             "another version",
         ),
-        ("DROP TABLE collection_docs.about", "is not there yet"),
+        ("DROP TABLE collection_docs.about", "does not exist yet"),
     ] {
         server.sql("agent", "knowledge", sql);
         let told = index(&sandbox, &["status"]);

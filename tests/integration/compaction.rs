@@ -235,7 +235,7 @@ fn what_is_kept_before_a_compaction_is_kept_by_the_models_own_hands() {
     assert_eq!(flushes.len(), 1);
     assert_eq!(
         flushes[0]["receipts"],
-        json!(["wrote memory/2026-01-02.md: 1 lines, 24 bytes"])
+        json!(["wrote memory/2026-01-02.md: 1 line, 24 bytes"])
     );
     assert!(
         house.of_kind("tool_call").is_empty(),
@@ -322,6 +322,19 @@ fn of_a_message_that_is_too_long_as_much_is_read_as_fits_and_it_is_said() {
     let read = requests.last().expect("a request")["messages"].to_string();
     assert!(read.contains("BEGINNING") && read.contains(" END"));
     assert!((20_000..80_000).contains(&read.len()), "{}", read.len());
+    let message = house.of_kind("message").pop().expect("an answer");
+    let run = message["run_id"].as_str().expect("a run");
+    let explained = house.sandbox.send(&["--json", "--explain", run]).json();
+    let parts = explained["prompt_blocks"].as_array().expect("a list");
+    let message = parts.iter().find(|part| part["name"] == "message");
+    let message = message.expect("a message");
+    assert_eq!(message["cut"], true, "{message}");
+    let tokens = message["tokens"].as_u64().expect("tokens");
+    let messages = &requests.last().expect("a request")["messages"];
+    let last = messages.as_array().and_then(|all| all.last()).expect("one");
+    let length = text(&last["content"]).len();
+    let sent = u64::try_from(length * 3 / 10).expect("tokens");
+    assert!(tokens.abs_diff(sent) < 100, "{sent}: {message}");
     // One that fits is not spoken of.
     let told = house.reply("and now?");
     assert!(!told.contains("too long"), "{told}");

@@ -226,7 +226,11 @@ fn the_way_to_the_owner_follows_the_owner_and_leaves_who_is_none_any_more() {
         .reconfigure("[telegram]\nowner = [1001]\nallow_from = [1001, 1002, 1003]");
     house.daemon.signal(nix::sys::signal::Signal::SIGHUP);
     wait_for("the configuration to be read", SOON, || {
-        house.daemon.log().contains("read again").then_some(())
+        house
+            .daemon
+            .log()
+            .contains("configuration reloaded")
+            .then_some(())
     });
     assert_eq!(house.notify("three").code, 0);
     house.telegram.wait_sent(

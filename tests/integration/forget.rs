@@ -715,7 +715,7 @@ fn the_agent_forgets_a_fact_by_words_and_an_item_by_its_id() {
     );
     for (input, says) in [
         (json!({}), "give either fact or id"),
-        (json!({"id": "nothing"}), "no item is called"),
+        (json!({"id": "nothing"}), "there is no item"),
         (json!({"fact": "qqq"}), "no fact has these words"),
     ] {
         let told = call(&house, "memory_forget", input);

@@ -54,7 +54,7 @@ fn what_was_done_is_told_by_the_record_and_not_by_the_model() {
     ));
     assert_eq!(
         house.told("go")["receipts"],
-        json!(["wrote one.md: 1 lines, 2 bytes", "ran echo hi"])
+        json!(["wrote one.md: 1 line, 2 bytes", "ran echo hi"])
     );
     assert_eq!(house.told("hello").get("receipts"), None);
 }
@@ -69,7 +69,7 @@ fn a_turn_that_ends_early_says_what_it_did_until_then() {
     assert_eq!(
         told["reply"],
         "I stopped after 3 steps without coming to an end. Say \"continue\" and I go on.\n\n\
-         Done so far: wrote a.md: 1 lines, 2 bytes; wrote b.md: 1 lines, 2 bytes."
+         Done so far: wrote a.md: 1 line, 2 bytes; wrote b.md: 1 line, 2 bytes."
     );
     assert!(
         !house.sandbox.path("workspace/c.md").exists(),
@@ -84,7 +84,7 @@ fn a_turn_that_ends_early_says_what_it_did_until_then() {
     let told = house.told("once more");
     assert_eq!(
         told["receipts"],
-        json!(["wrote d.md: 1 lines, 2 bytes"]),
+        json!(["wrote d.md: 1 line, 2 bytes"]),
         "{told}"
     );
 }
@@ -308,10 +308,16 @@ fn a_program_that_an_untrusted_run_wrote_runs_only_with_a_yes() {
     let exec = |command: &str| {
         model.push(Reply::Tool("exec".to_owned(), json!({"command": command})));
     };
+    // By a pattern: the owner is asked, as by its name.
+    exec("cat *.sh | sh");
+    let going = sandbox.sending(&["--wait", "--session", "pattern", "go"]);
+    let asked = sandbox.wait_asked();
+    assert_eq!(sandbox.send(&["--deny", &asked]).code, 0);
+    assert!(going.end().code == 0 && !canary.exists());
     // Under another name, or by a name that the command does not say: it is closed.
     for (session, command) in [
-        ("one", "cat *.sh | sh"),
-        ("two", "cp run* other.md; sh ./other.md"),
+        ("one", "cat $(ls | grep run) | sh"),
+        ("two", "cp $(ls | grep run) other.md; sh ./other.md"),
     ] {
         exec(command);
         let answer = sandbox.send(&["--wait", "--session", session, "go"]);
@@ -334,7 +340,7 @@ fn a_program_that_an_untrusted_run_wrote_runs_only_with_a_yes() {
     let asked = sandbox.wait_asked();
     let listed = sandbox.send(&["--queue"]).stdout;
     assert!(
-        listed.contains("it may run “run.sh”, written by a run"),
+        listed.contains("it may run or read “run.sh”, written by a run"),
         "{listed}"
     );
     assert!(!canary.exists());

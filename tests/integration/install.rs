@@ -149,6 +149,22 @@ fn an_installed_copy_is_whole_and_goes_without_a_trace_but_the_data() {
 }
 
 #[test]
+fn the_next_steps_name_no_user_that_nobody_made() {
+    let place = Place::new();
+    let told = place.install(&["--system", "--bin-from", &programs()]);
+    assert_eq!(told.code, 0, "{told:?}");
+    let at = |words: &str| told.stdout.find(words);
+    let init = at("  sudo -u agent agent-daemon init").expect("a next step");
+    let is_there = Command::new("getent")
+        .args(["passwd", "agent"])
+        .output()
+        .is_ok_and(|found| found.status.success());
+    let made = at("  sudo useradd --system");
+    assert_eq!(made.is_none(), is_there, "{told:?}");
+    assert!(made.is_none_or(|made| made < init), "{told:?}");
+}
+
+#[test]
 fn the_channel_to_matrix_is_installed_when_asked_for_and_missed_when_switched_on() {
     let place = Place::new();
     let programs = place.dir.path().join("programs");
@@ -221,6 +237,45 @@ fn the_channel_to_matrix_is_installed_when_asked_for_and_missed_when_switched_on
     let removed = place.install(&["--user", "--uninstall"]);
     assert_eq!(removed.code, 0, "{removed:?}");
     assert_eq!(files(&place.prefix()), [] as [PathBuf; 0]);
+}
+
+/// Where no systemd of the user can be asked, its links stay until they are taken away; the homes of all instances are named.
+#[test]
+fn no_link_of_a_removed_unit_is_left_and_every_instance_is_named() {
+    let place = Place::new();
+    let home = place.dir.path().join("home");
+    let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("scripts/install");
+    let programs = programs();
+    let install = |arguments: &[&str]| {
+        let ran = place.run(&script, arguments, "");
+        assert_eq!(ran.code, 0, "{ran:?}");
+        ran.stdout
+    };
+    install(&["--user", "--bin-from", &programs]);
+    let wants = home.join(".config/systemd/user/default.target.wants");
+    let work = home.join(".config/agent-work");
+    let foreign = home.join(".config/agent-foreign");
+    for dir in [&wants, &work, &foreign] {
+        fs::create_dir_all(dir).expect("own directory");
+    }
+    fs::write(work.join("agent.toml"), "").expect("own file");
+    for (link, unit) in [
+        ("agent-daemon.service", "agent-daemon.service"),
+        ("agent-daemon@work.service", "agent-daemon@.service"),
+        ("agent-theirs.service", "agent-theirs.service"),
+    ] {
+        let unit = home.join(".local/share/systemd/user").join(unit);
+        std::os::unix::fs::symlink(unit, wants.join(link)).expect("a link");
+    }
+    let told = install(&["--user", "--uninstall"]);
+    let left: Vec<_> = fs::read_dir(&wants)
+        .expect("it is there")
+        .flatten()
+        .collect();
+    let left: Vec<_> = left.iter().map(|entry| entry.file_name()).collect();
+    assert_eq!(left, ["agent-theirs.service"], "{told}");
+    let names = |path: &Path| told.contains(&format!("  {}\n", path.display()));
+    assert!(names(&work) && !names(&foreign), "{told}");
 }
 
 #[test]

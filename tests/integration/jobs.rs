@@ -4,6 +4,7 @@ mod by_hand;
 mod heartbeat;
 mod month;
 mod outage;
+mod revoked;
 
 use std::time::Duration;
 

@@ -198,7 +198,7 @@ fn a_change_is_shown_as_a_diff_a_no_is_heard_and_a_restart_loses_no_answer() {
     house.model.push(propose("total", "1. Look twice."));
     house.model.push(Reply::Text("Done.".to_owned()));
     ask(&house, "go");
-    assert!(last_result(&house.model).contains("the owner said no to just this"));
+    assert!(last_result(&house.model).contains("the owner rejected exactly this text"));
     let timeline = house.sandbox.send(&["--skill", "timeline"]).stdout;
     let whats: Vec<&str> = timeline
         .lines()

@@ -102,6 +102,35 @@ fn an_old_log_of_the_queue_is_told_once() {
 }
 
 #[test]
+fn a_queue_that_is_damaged_while_the_daemon_runs_ends_it_so_that_the_next_start_heals_it() {
+    let (telegram, model) = (FakeTelegram::start(), FakeModel::start());
+    let sandbox = Sandbox::new()
+        .with_telegram(&telegram)
+        .with_anthropic(&model);
+    let daemon = sandbox.ready();
+    converse(&sandbox, &telegram, 1);
+    assert_eq!(daemon.term(), 0);
+    let daemon = sandbox.ready();
+    let path = sandbox.path("state/queue.db");
+    let length = fs::metadata(&path).expect("a database").len();
+    let noise = vec![7_u8; usize::try_from(length).expect("small")];
+    // In its place: the daemon has the same file open.
+    fs::write(&path, noise).expect("written");
+    telegram.say(OWNER, OWNER, "is anybody there?");
+    let code = daemon.wait_exit(SOON * 3);
+    assert_eq!(code, 74, "what its units restart");
+    let daemon = sandbox.ready();
+    let notice = telegram.wait_sent(|sent| sent.text.starts_with("⚠️"), SOON);
+    assert!(
+        notice.text.contains("it was set aside as"),
+        "{}",
+        notice.text
+    );
+    converse(&sandbox, &telegram, 5);
+    assert_eq!(daemon.term(), 0);
+}
+
+#[test]
 fn a_row_that_cannot_be_read_is_a_dead_letter_and_keeps_nobody_waiting() {
     let (telegram, model) = (FakeTelegram::start(), FakeModel::start());
     let sandbox = Sandbox::new()

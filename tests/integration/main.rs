@@ -19,6 +19,7 @@ mod compaction;
 mod completions;
 mod connection;
 mod consolidate;
+mod contact_names;
 mod crash;
 mod day;
 mod descriptions;

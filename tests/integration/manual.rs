@@ -388,6 +388,7 @@ fn the_commands_of_the_protocol_are_accepted_as_the_page_has_them() {
         let required: Vec<&str> = names.filter(|name| !name.ends_with('?')).collect();
         let value = |name: &str| match name {
             "verdict" => "approve",
+            "op" if verb == "pair" => "owner",
             "op" => "add",
             "action" => "retry",
             _ => "x",

@@ -5,6 +5,7 @@
 mod add;
 mod everything;
 mod http;
+mod late;
 mod login;
 mod questions;
 mod sdk;
@@ -227,7 +228,7 @@ fn a_server_is_off_until_its_owner_trusts_exactly_what_it_offers() {
     // A description that changes after it was read is what poisoners do.
     assert!(call(&sandbox, &model, "t_change", &json!({})).contains("changed"));
     let server = listed(&sandbox, "t", |server| server["on"] == false);
-    assert_eq!(server["why"], "it offers something else than you trusted");
+    assert_eq!(server["why"], "its tools have changed since you trusted it");
     assert!(is_absent(&sandbox, "t_echo"));
     assert!(!offered(&model).contains(&"t_echo".to_owned()));
     let trouble = wait_for("the trouble", SOON, || {
@@ -236,7 +237,7 @@ fn a_server_is_off_until_its_owner_trusts_exactly_what_it_offers() {
             .map(str::to_owned)
     });
     assert!(
-        trouble.contains("the tool server t offers something else than you trusted"),
+        trouble.contains("the tools of server t have changed since you trusted it"),
         "{trouble}"
     );
     let doctor = sandbox
@@ -274,7 +275,7 @@ fn a_server_sees_what_it_was_given_and_nothing_else() {
     fs::write(user.join("shown"), "shown").expect("write");
     sandbox.put(
         ".env",
-        b"MCP_SECRET=secret-canary\nOTHER_SECRET=other-canary\n",
+        b"MCP_SECRET=secret-canary\nMCP_EMPTY=\nOTHER_SECRET=other-canary\n",
     );
     sandbox.put("workspace/notes.md", b"notes");
     sandbox.put("workspace/SOUL.md", b"soul");
@@ -293,7 +294,7 @@ fn a_server_sees_what_it_was_given_and_nothing_else() {
         .collect::<Vec<_>>()
         .join(":");
     let dir = sandbox.home().with_file_name("servers");
-    let more = "env = [\"MCP_SECRET\"]";
+    let more = "env = [\"MCP_SECRET\", \"MCP_EMPTY\"]";
     let mut section = section(
         "look",
         &dir,
@@ -316,7 +317,9 @@ fn a_server_sees_what_it_was_given_and_nothing_else() {
     );
     let names = call(&sandbox, &model, "look_env", &json!({}));
     assert!(
-        names.contains("HOME") && names.contains("MCP_SECRET") && names.contains("PATH"),
+        ["HOME", "MCP_SECRET", "MCP_EMPTY", "PATH"]
+            .iter()
+            .all(|name| names.contains(name)),
         "{names}"
     );
     assert!(
@@ -360,7 +363,7 @@ fn every_fault_is_named_and_costs_the_others_nothing() {
         ("long", "it wrote a message of more than 4 MB"),
         (
             "noise",
-            "it writes to standard output what is no message of the protocol",
+            "it writes output that is not a JSON-RPC message to standard output",
         ),
         (
             "old",
@@ -514,9 +517,18 @@ fn a_server_that_crashes_says_why_and_comes_back_and_a_call_has_an_end() {
         answer.contains("the field \\\"words\\\" is missing"),
         "{answer}"
     );
-    // The server is still asleep; what comes back is a new one.
-    let pids = || processes("server.py good").len();
-    assert!(pids() > 0);
+    // It is still asleep and answers no ping: it was ended, and what comes back is a new one.
+    wait_for("the server to come back", SOON, || {
+        call(&sandbox, &model, "t_echo", &json!({"words": "awake"}))
+            .contains("awake")
+            .then_some(())
+    });
+    let server = listed(&sandbox, "t", |server| server["broken"].is_null());
+    let why = server["last_failure"]["why"].as_str();
+    assert_eq!(
+        why,
+        Some("it did not answer within 1 s, nor a ping within 5 s")
+    );
 
     let Place { model, sandbox } = place(&[("t", "good", "", "")]);
     let _daemon = sandbox.ready();

@@ -252,13 +252,25 @@ fn every_file_is_saved_where_commands_read_it() {
         "{marks}"
     );
 
-    let offered = house.telegram.offer_file(b"\0\0\0\x18ftypmp42");
+    let offered = house.telegram.offer_file(b"\0\0\0\x18ftypmp42\0\0\0\0isom");
     let film =
         json!({"file_id": offered, "file_unique_id": "f", "duration": 3, "width": 1, "height": 1});
     house.telegram.inject(message(2, &json!({"video": film})));
     answer(&house, 2);
     let kept = house.sandbox.path("workspace/inbox/1001/2-0-video.mp4");
-    assert_eq!(std::fs::read(kept).expect("kept").len(), 12);
+    assert_eq!(std::fs::read(kept).expect("kept").len(), 20);
+    // What a command reads out of it is not the owner's word, wherever it lies by then.
+    let marks = house.sandbox.path("state/untrusted.json");
+    let marks = std::fs::read_to_string(marks).expect("marks");
+    let marks: Value = serde_json::from_str(&marks).expect("JSON");
+    assert!(
+        marks["files"]["inbox/1001/2-0-video.mp4"].is_object(),
+        "{marks}"
+    );
+    assert!(
+        marks["contents"].to_string().contains("\"size\":"),
+        "{marks}"
+    );
 }
 
 #[test]

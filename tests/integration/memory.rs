@@ -495,7 +495,7 @@ fn a_fact_is_an_item_that_says_it() {
         "memory_write",
         json!({"id": "../../SOUL", "content": "x"}),
     );
-    assert!(refused.starts_with("no item is called"), "{refused}");
+    assert!(refused.starts_with("there is no item"), "{refused}");
 
     let fact = |city: &str| json!({"entity": "Bo", "attribute": "lives in", "value": city});
     call(&sandbox, &model, "memory_write", fact("Rome"));
@@ -687,7 +687,7 @@ fn a_message_goes_out_once_and_the_receipt_is_the_daemons() {
 
 #[test]
 fn a_session_knows_itself() {
-    let (_telegram, model, sandbox, _daemon) = house(&[]);
+    let (telegram, model, sandbox, _daemon) = house(&[]);
     wait_for("what the daemon says of itself", SOON, || {
         sandbox.read("state/monitor.json")
     });
@@ -699,6 +699,13 @@ fn a_session_knows_itself() {
             && told.contains(" of 200000, ")
             && told.contains("\nuptime: ")
             && told.contains("\ncost today: $"),
+        "{told}"
+    );
+    model.push(Reply::Tool("session_status".to_owned(), json!({})));
+    say(&telegram, GUEST, "who are you?");
+    let told = result(&newest(&model));
+    assert!(
+        told.contains("\nmodel: primary\n") && !told.contains("uptime") && !told.contains("cost"),
         "{told}"
     );
 }

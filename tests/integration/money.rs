@@ -317,7 +317,7 @@ fn the_owner_hears_once_of_each_step_of_a_limit_and_a_restart_tells_nothing_agai
     pay(1);
     let first = told(1);
     assert!(
-        first[0].starts_with("50 % of the day's limit are spent: $10.0000 of $20.00 ("),
+        first[0].starts_with("50 % of the day's limit is spent: $10.0000 of $20.00 ("),
         "{first:?}"
     );
     pay(2);
@@ -357,7 +357,7 @@ fn the_owner_hears_once_of_each_step_of_a_limit_and_a_restart_tells_nothing_agai
     let daemon = sandbox.ready();
     let last = told(3);
     assert!(
-        last[2].starts_with("80 % of the day's limit are spent: $4.1000 of $5.00 (2026-01-31; "),
+        last[2].starts_with("80 % of the day's limit is spent: $4.1000 of $5.00 (2026-01-31; "),
         "{last:?}"
     );
     assert_eq!(sandbox.send(&["--wait=60", "hello"]).code, 1);

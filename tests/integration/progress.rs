@@ -136,7 +136,11 @@ fn a_line_that_may_not_be_edited_now_is_edited_later_and_a_stop_removes_it() {
     });
     say(&house, "think for ever");
     wait_shown(&house, |text| text == "Thinking (step 2)");
-    let edits = house.telegram.calls_of("editMessageText");
+    // The text stands in the chat a moment before the status of its call is noted.
+    let edits = wait_for("the edit to be answered", SOON, || {
+        let edits = house.telegram.calls_of("editMessageText");
+        edits.iter().all(|call| call.status != 0).then_some(edits)
+    });
     assert_eq!(
         edits.iter().map(|call| call.status).collect::<Vec<_>>(),
         [429, 200]

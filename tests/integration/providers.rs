@@ -146,7 +146,7 @@ fn a_provider_that_is_down_is_shown_and_passed_over_and_known_after_a_reload() {
     wait_for("the reload", SOON, || {
         daemon
             .log()
-            .contains("the configuration was read again")
+            .contains("configuration reloaded")
             .then_some(())
     });
     assert!(

@@ -302,6 +302,7 @@ fn the_documents_have_their_fields() {
         "forecast_usd",
         "calls",
         "unpriced_calls",
+        "later_calls",
         "models",
         "caps",
     ];

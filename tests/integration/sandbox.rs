@@ -593,7 +593,7 @@ fn the_exit_is_a_port_inside_that_the_daemon_serves() {
         agent_toolkit::sandbox::EXIT_PORT
     );
     let mut spec = place.spec(&format!("/usr/bin/python3 -c \"{code}\""));
-    spec.exit = Some(agent_toolkit::sandbox::Exit::new(|listener| {
+    spec.exit = Some(agent_toolkit::sandbox::NetworkExit::new(|listener| {
         std::thread::spawn(move || {
             let (mut stream, _) = listener.accept().unwrap();
             let mut said = String::new();

@@ -80,6 +80,10 @@ fn the_agent_starts_once_survives_a_kill_and_stops() {
     call("stop", 0, "does not run");
     assert!(std::path::Path::new(&format!("/proc/{}", other.pid())).exists());
     call("nonsense", 2, "usage");
+    // One that was started by hand has the same home.
+    let _daemon = sandbox.ready();
+    call("status", 0, "started by something else");
+    call("stop", 1, "end it with: kill");
 }
 
 #[test]

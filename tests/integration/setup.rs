@@ -16,6 +16,10 @@ fn new_home() -> Sandbox {
     fs::remove_file(sandbox.path("agent.toml")).expect("it is there");
     let told = sandbox.run("agent-daemon", &["init"], "");
     assert_eq!(told.code, 0, "{told:?}");
+    let again = sandbox.run("agent-daemon", &["init", "--json"], "").json();
+    let names = |list: &str| again[list].as_array().map(Vec::len);
+    assert_eq!(names("created"), Some(0), "{again}");
+    assert!(names("kept") > Some(0), "{again}");
     for word in ["agent-daemon run", "agent-send", "agent-daemon login"] {
         assert!(told.stderr.contains(word), "{word}: {told:?}");
     }

@@ -637,6 +637,20 @@ fn pairing_words_work_without_a_daemon() {
     );
     sandbox.check_failure(&["--pair", "approve", "AAAAAAAA"], 1, "failed", "AAAAAAAA");
     sandbox.check_failure(&["--pair", "revoke", "77"], 1, "failed", "77");
+    let told = sandbox.send(&["--pair", "unblock", "77"]);
+    assert_eq!(told.stdout, "nothing changed: 77 is unblocked already\n");
+    let owner = r#"{"version":1,"owners":[{"id":77,"name":"Ada","since":1}]}"#;
+    sandbox.put("state/people.json", owner.as_bytes());
+    let listed = sandbox.send(&["--pair", "list", "--json"]).json();
+    assert_eq!(listed["owners"][0]["since"], "1970-01-01T00:00:00.001Z");
+    let told = sandbox.send(&["--pair", "revoke", "77"]);
+    assert!(
+        told.code == 0
+            && told
+                .stdout
+                .ends_with("make an owner: agent-send --pair owner\n"),
+        "{told:?}"
+    );
 }
 
 // ------------------------------------------------------------------ standard input, pipes
@@ -653,6 +667,16 @@ fn standard_input_is_a_message_when_it_is_text() {
     );
     assert!(model.requests()[0].to_string().contains("one\\ntwo"));
 
+    // It is a file, too, where the words stand on the command line; and nothing otherwise.
+    let told = sandbox.bash("printf 'the diff' | agent-send --wait --attach - 'review this'");
+    assert_eq!(told.code, 0, "{told:?}");
+    let asked = model.requests()[1].to_string();
+    assert!(
+        asked.contains("the diff") && asked.contains("stdin.txt"),
+        "{asked}"
+    );
+    let told = sandbox.bash("printf 'both' | agent-send --attach - -");
+    assert_eq!(told.code, 2, "{told:?}");
     let told = sandbox.bash("printf 'ab\\377cd' | agent-send --wait -");
     assert_eq!((told.code, told.stdout.as_str()), (65, ""), "{told:?}");
     assert!(
@@ -667,7 +691,7 @@ fn standard_input_is_a_message_when_it_is_text() {
     assert_eq!(sandbox.bash("agent-send - </dev/null").code, 2);
     assert_eq!(
         model.requests().len(),
-        1,
+        2,
         "what was refused did not reach the model"
     );
     assert_eq!(sandbox.spooled(), [] as [String; 0]);
@@ -826,7 +850,7 @@ fn bad_lines_are_answered_and_the_daemon_goes_on() {
         "only who gave an id is answered"
     );
     assert!(!sandbox.path("state/x.json").exists());
-    assert!(daemon.log().contains("no command"), "{}", daemon.log());
+    assert!(daemon.log().contains("invalid command"), "{}", daemon.log());
     assert_eq!(daemon.term(), 0);
 }
 

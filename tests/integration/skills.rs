@@ -250,9 +250,17 @@ fn what_another_user_could_have_written_waits_for_the_owners_word() {
         json!({"distrusted": "backup"})
     );
     says("off");
-    assert!(daemon.log().contains("a skill is off"), "{}", daemon.log());
+    assert!(
+        daemon.log().contains("a skill is disabled"),
+        "{}",
+        daemon.log()
+    );
     drop(daemon);
 
+    let head = "---\nname: mine\ndescription: Mine.\nneeds: curl\n---\nDo.\n";
+    sandbox.put("workspace/skills/mine/SKILL.md", head.as_bytes());
+    let told = sandbox.send(&["--skill", "list"]).stdout;
+    assert!(told.contains("\n     its `needs` is not read: "), "{told}");
     let document = sandbox.send(&["--skill", "list", "--json"]).json();
     let backup = &document["skills"][0];
     assert_eq!(

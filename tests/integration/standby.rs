@@ -68,6 +68,13 @@ impl Pair {
         self.here(&[&["--home", &home], arguments].concat())
     }
 
+    /// What a monitoring system hears of the standby.
+    fn check_there(&self) -> Output {
+        let home = self.text("home");
+        let arguments = ["--home", &home, "--check"];
+        self.sandbox.run("agent-monitor", &arguments, "")
+    }
+
     /// Starts what pushes.
     fn pushing(&self) -> Running {
         let to = self.text("replica");
@@ -147,6 +154,11 @@ fn a_standby_takes_over_and_the_other_machine_does_not_come_back() {
     assert_eq!(status.json()["role"], "standby");
     let doctor = pair.there(&["doctor", "--json"]);
     assert!(!doctor.stdout.contains("standby-trouble"), "{doctor:?}");
+    let check = pair.check_there();
+    assert!(
+        check.code == 0 && check.stdout.contains("a standby"),
+        "{check:?}"
+    );
     let status = pair.here(&["standby", "--status"]);
     assert!(
         status.code == 0 && status.stdout.contains("the primary"),
@@ -325,6 +337,17 @@ fn a_planned_switch_loses_nothing_and_can_be_taken_back() {
         message.code == 78 && message.stderr.contains("handed over"),
         "{message:?}"
     );
+    let doctor = pair.here(&["doctor"]);
+    let monitor = pair.sandbox.run("agent-monitor", &[], "");
+    for told in [doctor, monitor] {
+        let words = ["handed over", "standby --promote", "take it back"];
+        assert!(
+            words.iter().all(|word| told.stdout.contains(word))
+                && !told.stdout.contains("start it")
+                && !told.stdout.contains("daemon-not-running"),
+            "{told:?}"
+        );
+    }
     let back = pair.here(&["standby", "--promote"]);
     assert!(
         back.code == 0 && back.stdout.contains("taken back"),
@@ -443,7 +466,7 @@ fn a_primary_without_sight_of_its_replica_goes_on_and_says_so() {
     assert!(
         daemon
             .log()
-            .contains("nobody can say whether the standby has taken over"),
+            .contains("it is unknown whether the standby has taken over"),
         "{}",
         daemon.log()
     );

@@ -853,10 +853,7 @@ fn commands_are_answered_beside_a_running_turn_and_never_by_the_model() {
 
     let guest = |text: &str| house.answer_to(GUEST, text);
     let status = guest("/status");
-    assert!(
-        status.starts_with("I am not working on anything of yours."),
-        "{status}"
-    );
+    assert_eq!(status, "I am not working on anything of yours.");
     assert!(
         !guest("/cost").contains('$'),
         "what it costs is the owner's"
@@ -876,6 +873,18 @@ fn commands_are_answered_beside_a_running_turn_and_never_by_the_model() {
             .into_iter()
             .find(|call| call.status == 200)
     });
+}
+
+#[test]
+fn a_guest_whose_turn_is_ended_in_the_shell_is_told() {
+    let house = House::new();
+    house.model.push(Reply::Hang);
+    house.telegram.say(GUEST, GUEST, "think for ever");
+    house.model.wait_requests(1, SOON);
+    let stopped = house.sandbox.send(&["--stop"]);
+    assert_eq!((stopped.code, stopped.stdout.as_str()), (0, "Stopped.\n"));
+    let told = house.telegram.wait_sent(|sent| sent.chat == GUEST, SOON);
+    assert!(told.text.starts_with("Stopped"), "{}", told.text);
 }
 
 #[test]

@@ -189,7 +189,7 @@ fn a_reload_takes_what_is_valid_and_refuses_the_rest() {
     });
     wait_for("the old trouble to go", SOON, || {
         let told = last_error(&sandbox);
-        (told.contains("day's limit are spent") && !told.contains("was not read again"))
+        (told.contains("day's limit is spent") && !told.contains("was not read again"))
             .then_some(())
     });
     let check = sandbox.run("agent-monitor", &["--check"], "");
@@ -215,6 +215,44 @@ fn a_reload_takes_what_is_valid_and_refuses_the_rest() {
             .contains("You are renamed")
     );
     assert_eq!(failing(&sandbox).code, 1);
+    assert_eq!(daemon.term(), 0);
+}
+
+#[test]
+fn a_reload_while_the_settings_are_gone_or_no_file_keeps_those_in_force() {
+    let (telegram, model) = (FakeTelegram::start(), FakeModel::start());
+    let sandbox = Sandbox::new()
+        .with_telegram(&telegram)
+        .with_anthropic(&model);
+    let daemon = sandbox.ready();
+    let path = sandbox.path("agent.toml");
+    let good = sandbox.read("agent.toml").expect("it is there");
+    let make_fifo = || {
+        nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).expect("a FIFO");
+    };
+    let gone = "agent.toml is missing or empty";
+    let in_the_way: [(&str, &dyn Fn()); 3] = [
+        (gone, &|| {}),
+        (gone, &|| drop(sandbox.put("agent.toml", b"# nothing\n"))),
+        ("agent.toml: it is no regular file", &make_fifo),
+    ];
+    for (number, (says, put)) in (1..).zip(in_the_way) {
+        fs::remove_file(&path).expect("own file");
+        put();
+        daemon.signal(Signal::SIGHUP);
+        wait_for("the status to say so", SOON, || {
+            last_error(&sandbox).contains(says).then_some(())
+        });
+        telegram.say(1001, 1001, &format!("still mine, {number}"));
+        let answer = format!("echo: still mine, {number}");
+        telegram.wait_sent(|sent| sent.text == answer, SOON);
+        fs::remove_file(&path).ok();
+        sandbox.put("agent.toml", good.as_bytes());
+        daemon.signal(Signal::SIGHUP);
+        wait_for("the trouble to go", SOON, || {
+            (!last_error(&sandbox).contains("agent.toml")).then_some(())
+        });
+    }
     assert_eq!(daemon.term(), 0);
 }
 

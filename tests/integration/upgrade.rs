@@ -12,7 +12,7 @@ use std::{
 
 use rusqlite::Connection;
 
-use crate::support::Sandbox;
+use crate::support::{Sandbox, wait_for};
 
 /// Writes the database `name` as the version with `schema` migrations of the room `room` left it.
 fn old_database(sandbox: &Sandbox, room: &str, name: &str, schema: usize) {
@@ -253,9 +253,12 @@ fn the_home_of_an_earlier_version_goes_on_where_it_was() {
         assert!(answered.stdout.contains(answer), "{name}: {answered:?}");
         let costs = sandbox.send(&["--cost", "all", "--json"]);
         assert_eq!(costs.code, 0, "{name}: {costs:?}");
+        // The end of a daemon does not wait for what is to be gathered.
+        wait_for("the facts", Duration::from_secs(60), || {
+            let facts = sandbox.run("agent-consolidate", &["facts"], "");
+            facts.stdout.contains(answer).then_some(())
+        });
         assert_eq!(daemon.term(), 0);
-        let facts = sandbox.run("agent-consolidate", &["facts"], "");
-        assert!(facts.stdout.contains(answer), "{name}: {facts:?}");
         let told = sandbox.run("agent-daemon", &["doctor", "--json"], "");
         for fault in ["set-aside", "damaged", "unreadable"] {
             assert!(!told.stdout.contains(fault), "{name}: {told:?}");

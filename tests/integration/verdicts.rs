@@ -223,7 +223,10 @@ fn the_shell_approves_and_denies_where_a_daemon_listens() {
             "{told:?}"
         );
         let told = sandbox.send(&[arguments, &["--json"]].concat());
-        assert_eq!((told.code, &told.json()["error"]), (1, &json!(NOTHING)));
+        assert_eq!(
+            (told.code, &told.json()["error"]["message"]),
+            (1, &json!(NOTHING))
+        );
     }
     let told = sandbox.send(&["--wait", "/deny k3f9w2 not that one"]);
     assert_eq!(

@@ -1,34 +1,27 @@
 //! A mail that came becomes a line for the daemon, or nothing: what programs send by themselves is never answered.
 
 use chrono::{DateTime, FixedOffset, Utc};
-use mail_parser::{Message, MessageParser, MimeHeaders, PartType};
+use mail_parser::{Message, MessageParser};
 use serde_json::{Value, json};
 
 use crate::error::Error;
 use crate::head::Head;
-use crate::readable::{self, Read};
 use crate::settings::Settings;
-use crate::threads::{Thread, Threads, about, ids};
+use crate::subject::about;
+use crate::threads::{Thread, Threads, ids};
+use crate::whose::{Words, begin as head};
 
+mod files;
 mod identity;
 
+use files::{Files, MAX_FILES};
 use identity::Identity;
 pub use identity::UNVERIFIED;
 
-/// The longest text that is handed on, characters: agent-channel(7) takes 200,000; the whole goes along as a file.
-const MAX_TEXT: usize = 100_000;
-/// agent-channel(7): so many files of so many bytes.
-const MAX_FILES: usize = 20;
-const MAX_FILE: usize = 20_000_000;
-/// Smaller pictures in the text of a mail are logos.
-const LOGO: usize = 20_000;
 /// A mail of more parts is not taken apart.
 const MAX_PARTS: usize = 2_000;
 /// So many mails that a mail says it follows are looked at, the last ones.
 const MAX_FOLLOWED: usize = 50;
-/// Other recipients that are named.
-const SHOWN: usize = 5;
-
 /// A mail as the server gave it.
 #[derive(Debug, Clone, Copy)]
 pub struct Raw<'a> {
@@ -118,20 +111,26 @@ pub fn read(raw: Raw<'_>, settings: &Settings, threads: &Threads<'_>) -> Result<
     thread.know(&name_of_mail, &own_id);
     let said = match waited {
         Some(kind) => Said::untold(kind),
-        None => Said::of(&mail, raw, thread.first == own_id, is_odd),
+        None => Said::of(
+            &mail,
+            raw,
+            settings,
+            &references,
+            thread.first == own_id,
+            is_odd,
+        ),
     };
     let answered = header(&headers, "in-reply-to").map(ids).unwrap_or_default();
     let shown = mail
         .from()
         .and_then(|from| from.first())
         .and_then(|one| one.name());
-    let text = said.text(&mail, settings, &subject, references.is_empty());
     // Who is a stranger each time gives no order and redeems no code.
     let mark = unverified.as_ref().map_or("", |_| "[unverified sender]\n");
     let mut fields = json!({
         "cmd": "user", "chat": sender, "thread": thread.root, "message_id": name_of_mail,
         "sender": {"id": sender, "name": head(shown.unwrap_or(&from), 200), "unverified": unverified.is_some()},
-        "text": format!("{mark}{text}"),
+        "text": format!("{mark}{}", said.text),
     });
     if let Some(fields) = fields.as_object_mut() {
         if let Some(id) = answered.last() {
@@ -287,8 +286,8 @@ fn first_word(value: &str) -> String {
         .to_owned()
 }
 
-/// Addresses in small letters.
-fn addresses(of: Option<&mail_parser::Address<'_>>, most: usize) -> Vec<String> {
+/// Returns addresses in small letters, so many at most.
+pub fn addresses(of: Option<&mail_parser::Address<'_>>, most: usize) -> Vec<String> {
     let all = of.into_iter().flat_map(|addresses| addresses.iter());
     all.take(most)
         .filter_map(|one| one.address())
@@ -300,217 +299,91 @@ fn addresses(of: Option<&mail_parser::Address<'_>>, most: usize) -> Vec<String> 
 /// What a mail says.
 #[derive(Default)]
 struct Said {
-    read: Read,
+    /// What its sender typed.
+    text: String,
     kind: Option<String>,
-    /// Whether nothing else is told of it.
-    is_untold: bool,
     attachments: Vec<Value>,
     files: Vec<(String, Vec<u8>)>,
-    /// Files that are not handed on, and why.
-    left_out: Vec<String>,
 }
 
 impl Said {
     /// A mail whose words are not told, and what stands for them.
     fn untold(kind: String) -> Self {
         Self {
+            text: Words::untold().typed(0, 0),
             kind: Some(kind),
-            is_untold: true,
             ..Self::default()
         }
     }
 
-    fn of(mail: &Message<'_>, raw: Raw<'_>, is_first: bool, is_odd: bool) -> Self {
-        let mut said = Self::default();
-        if is_odd {
-            said.kind = Some("a mail of so many parts that it is not read here".to_owned());
-            return said;
-        }
-        if let Some(size) = raw.too_large {
-            said.kind = Some(format!(
+    fn of(
+        mail: &Message<'_>,
+        raw: Raw<'_>,
+        settings: &Settings,
+        references: &[String],
+        is_first: bool,
+        is_odd: bool,
+    ) -> Self {
+        let is_whole = !is_odd && raw.too_large.is_none();
+        let begins = references.is_empty();
+        let mut words = if is_whole {
+            Words::of(mail, settings, begins)
+        } else {
+            Words::of_head(mail, settings, begins)
+        };
+        let mut files = if is_whole {
+            Files::of(mail)
+        } else {
+            Files::default()
+        };
+        let kind = match raw.too_large {
+            _ if is_odd => Some("a mail of so many parts that it is not read here".to_owned()),
+            Some(size) => Some(format!(
                 "a mail of {} MB, too large to be read here",
                 size >> 20
-            ));
-            return said;
-        }
-        said.read = body(mail);
-        let named = mail.text_bodies().filter(|part| is_file(mail, part));
-        for part in mail.attachments().chain(named) {
-            said.add_part(part);
-        }
-        let read = &said.read;
-        // Where the person said nothing, or among the quotes, these tell what it is about.
-        let others_matter = is_first
-            || read.is_forward
-            || read.is_interleaved
-            || read.is_unmarked
-            || read.own.trim().is_empty();
-        if !read.others.is_empty() && others_matter {
-            let name = if read.is_forward {
-                "forwarded.txt"
-            } else {
-                "quoted.txt"
-            };
-            let bytes = match mail.subject().filter(|_| read.is_forward) {
-                Some(subject) => format!("Subject: {}\n\n{}", head(subject, 500), read.others),
-                None => read.others.clone(),
-            };
-            said.add(name, Some("text/plain"), bytes.into_bytes());
-        }
-        if said.read.own.chars().count() > MAX_TEXT {
-            let whole = std::mem::take(&mut said.read.own);
-            said.read.own = format!("{}\n[the rest: whole-mail.txt]", head(&whole, MAX_TEXT));
-            said.add("whole-mail.txt", Some("text/plain"), whole.into_bytes());
-        }
-        let is_empty = said.read.own.trim().is_empty();
-        if is_empty && said.read.is_forward {
-            said.kind = Some("a mail of somebody else, passed on without a word".to_owned());
-        } else if is_empty && said.attachments.is_empty() {
-            said.kind = Some("a mail without words".to_owned());
-        }
-        said
-    }
-
-    fn add_part(&mut self, part: &mail_parser::MessagePart<'_>) {
-        let kind = part.content_type().map(|kind| {
-            let subtype = kind.subtype().unwrap_or("octet-stream");
-            format!("{}/{subtype}", kind.ctype()).to_lowercase()
-        });
-        let bytes = match &part.body {
-            PartType::Message(message) => message.raw_message.to_vec(),
-            PartType::Text(text) | PartType::Html(text) => text.as_bytes().to_vec(),
-            _ => part.contents().to_vec(),
+            )),
+            None => without_words(&words, files.count == 0),
         };
-        let is_picture = kind
-            .as_deref()
-            .is_some_and(|kind| kind.starts_with("image/"));
-        let in_text = part.content_id().is_some()
-            && !part
-                .content_disposition()
-                .is_some_and(|place| place.is_attachment());
-        if bytes.is_empty() || is_picture && in_text && bytes.len() < LOGO {
-            return;
+        // What says whose words are which falls out of no limit.
+        let whole = words.cut();
+        let most = MAX_FILES - usize::from(whole.is_some());
+        let has_others = words.has_others(is_first) || files.left_out_count > 0;
+        if has_others || files.len() > most {
+            files.keep(most - 1);
         }
-        let end = match kind.as_deref() {
-            Some("message/rfc822") => "mail.eml",
-            Some("text/calendar") => "invitation.ics",
-            Some("text/html") => "file.html",
-            Some(kind) if kind.starts_with("text/") => "file.txt",
-            _ => "file",
-        };
-        let name = part
-            .attachment_name()
-            .map(str::trim)
-            .filter(|name| !name.is_empty());
-        self.add(name.unwrap_or(end), kind.as_deref(), bytes);
-    }
-
-    fn add(&mut self, name: &str, kind: Option<&str>, bytes: Vec<u8>) {
-        // Whatever path a sender writes, it is a name.
-        let name = name.rsplit(['/', '\\']).next().unwrap_or_default();
-        let name: String = name.chars().filter(|c| !c.is_control()).take(100).collect();
-        if self.files.len() == MAX_FILES || bytes.len() > MAX_FILE {
-            self.left_out
-                .push(format!("{name} ({} kB)", bytes.len() >> 10));
-            return;
+        if let Some(whole) = whole {
+            files.put_first("whole-mail.txt", whole);
         }
-        let safe = |c: char| {
-            if c.is_ascii_alphanumeric() || c == '.' {
-                c
-            } else {
-                '_'
-            }
-        };
-        let path: String = name.chars().map(safe).collect();
-        let path = format!("{:02}-{}", self.files.len(), path.trim_start_matches('.'));
-        self.attachments
-            .push(json!({"path": path, "filename": name, "content_type": kind}));
-        self.files.push((path, bytes));
-    }
-
-    /// Returns the words for the agent: what the mail says, after its subject where a conversation begins.
-    fn text(&self, mail: &Message<'_>, settings: &Settings, subject: &str, begins: bool) -> String {
-        if self.is_untold {
-            return String::new();
+        let text = words.typed(files.left_out_count, files.count);
+        if let Some((name, others)) = words.of_others(is_first, &files.left_out) {
+            files.put_first(name, others);
         }
-        let own = self.read.own.trim();
-        // A command is a command, and a code to be let in by a code.
-        let is_code = own.len() >= 12 && own.bytes().all(|byte| byte.is_ascii_alphanumeric());
-        if own.starts_with('/') || is_code {
-            return own.to_owned();
+        let (attachments, files) = files.handed_on();
+        Self {
+            text,
+            kind,
+            attachments,
+            files,
         }
-        let mut head = Vec::new();
-        // That of a mail that is passed on is not the person's either.
-        if begins && !subject.is_empty() && !self.read.is_forward {
-            head.push(format!("Subject: {subject}"));
-        }
-        let mut to = addresses(mail.to(), 1_000);
-        to.extend(addresses(mail.cc(), 1_000));
-        to.retain(|address| !settings.is_own(address));
-        if begins && !to.is_empty() {
-            let more = to.len().saturating_sub(SHOWN);
-            to.truncate(SHOWN);
-            let more = if more > 0 {
-                format!(" and {more} more")
-            } else {
-                String::new()
-            };
-            head.push(format!("Also to: {}{more}", to.join(", ")));
-        }
-        if !self.left_out.is_empty() {
-            let some: Vec<&str> = self
-                .left_out
-                .iter()
-                .take(SHOWN)
-                .map(String::as_str)
-                .collect();
-            head.push(format!(
-                "Not handed on, too large or too many: {} of {} files: {}",
-                self.left_out.len(),
-                self.left_out.len() + self.files.len(),
-                some.join(", ")
-            ));
-        }
-        if head.is_empty() {
-            return own.to_owned();
-        }
-        format!("{}\n\n{own}", head.join("\n")).trim().to_owned()
     }
 }
 
-/// Returns the body: the plain text, or the HTML where that is all there is.
-fn body(mail: &Message<'_>) -> Read {
-    let parts = mail.text_bodies();
-    let mut all = Read::default();
-    for part in parts.filter(|part| !is_file(mail, part)) {
-        let read = match &part.body {
-            PartType::Html(html) => readable::html(html),
-            PartType::Text(text) => readable::plain(text),
-            _ => continue,
-        };
-        let join = |to: &mut String, more: &str| {
-            if !to.is_empty() && !more.is_empty() {
-                to.push_str("\n\n");
-            }
-            to.push_str(more);
-        };
-        join(&mut all.own, &read.own);
-        join(&mut all.others, &read.others);
-        all.is_forward |= read.is_forward;
-        all.is_interleaved |= read.is_interleaved;
-        all.is_unmarked |= read.is_unmarked;
-    }
-    all
-}
-
-/// Returns whether a part is a file beside the words: it has a name, also when it is to be shown among them.
-fn is_file(mail: &Message<'_>, part: &mail_parser::MessagePart<'_>) -> bool {
-    let is_text = matches!(part.body, PartType::Text(_) | PartType::Html(_));
-    is_text && mail.parts.len() > 1 && part.attachment_name().is_some()
-}
-
-fn head(text: &str, chars: usize) -> String {
-    text.chars().take(chars).collect()
+/// Returns what stands for the words of a mail in which its sender wrote none.
+fn without_words(words: &Words, has_no_files: bool) -> Option<String> {
+    let kind = if !words.is_empty() {
+        return None;
+    } else if words.is_event {
+        "an event of a calendar, without words of the sender's own"
+    } else if words.is_forward {
+        "a mail of somebody else, passed on without a word"
+    } else if words.is_quote_alone() {
+        "a mail without words outside of what it quotes; what follows a quoted line without a blank line counts as quoted"
+    } else if has_no_files {
+        "a mail without words"
+    } else {
+        return None;
+    };
+    Some(kind.to_owned())
 }
 
 #[cfg(test)]

@@ -12,9 +12,11 @@ mod settings;
 mod sign_in;
 mod signed;
 mod state;
+mod subject;
 mod threads;
 mod tls;
 mod verified;
+mod whose;
 
 use std::path::PathBuf;
 use std::process::ExitCode;

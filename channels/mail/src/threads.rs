@@ -203,24 +203,6 @@ fn fitting(id: &str) -> String {
     id
 }
 
-/// Returns what a subject is about, without `Re:`, `Fwd:` and their like.
-pub fn about(subject: &str) -> &str {
-    let mut rest = subject.trim();
-    while let Some((word, after)) = rest.split_once(':') {
-        let word = word.trim().to_lowercase();
-        let word = word.split('[').next().unwrap_or_default();
-        if ![
-            "re", "aw", "sv", "vs", "antw", "fwd", "fw", "wg", "tr", "rv", "ref", "i", "r",
-        ]
-        .contains(&word)
-        {
-            break;
-        }
-        rest = after.trim_start();
-    }
-    rest
-}
-
 /// Returns the first `length` digits of the SHA-256 of `text`.
 pub fn short_hash(text: impl AsRef<[u8]>, length: usize) -> String {
     let digest = ring::digest::digest(&ring::digest::SHA256, text.as_ref());
@@ -296,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_and_subjects_are_read_in_whatever_state() {
+    fn ids_are_read_in_whatever_state() {
         assert_eq!(ids(" <a@b>\r\n\t<c@d> junk <e@f"), ["a@b", "c@d"]);
         assert_eq!(
             ids(&format!("<{}@x>", "y".repeat(5_000)))
@@ -304,15 +286,6 @@ mod tests {
                 .map(String::len),
             Some(45)
         );
-        for (subject, expected) in [
-            ("Re: AW: Tuesday", "Tuesday"),
-            ("RE[2]: x", "x"),
-            ("Report: disk", "Report: disk"),
-            ("re:", ""),
-            ("", ""),
-        ] {
-            assert_eq!(about(subject), expected);
-        }
         let mut thread = Thread::default();
         (0..100).for_each(|n| thread.add(&format!("{n}@x")));
         assert_eq!(

@@ -61,7 +61,7 @@ impl Settings {
     /// What is wrong in it.
     pub fn read(path: &Path) -> Result<Self, Error> {
         let bad = |why: String| Error::Settings(path.to_owned(), why);
-        let text = std::fs::read_to_string(path).map_err(|error| bad(error.to_string()))?;
+        let text = agent_channel::settings_text(path).map_err(|error| bad(error.to_string()))?;
         Self::parse(&text, std::env::var("AGENT_MATRIX_PASSWORD").ok()).map_err(bad)
     }
 

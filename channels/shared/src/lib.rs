@@ -15,6 +15,6 @@ pub use clock::{now_ms, rfc3339};
 pub use error::Error;
 pub use html::html;
 pub use password::{Password, password};
-pub use places::{directory, settings_file};
+pub use places::{directory, settings_file, settings_text};
 pub use spool::{Message, OutFile, Outcome, Spool};
 pub use watch::watch;

@@ -1,6 +1,6 @@
 //! Where a channel and its settings lie.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Returns the directory of the channel `name`, which the daemon makes.
 pub fn directory(name: &str) -> PathBuf {
@@ -20,6 +20,17 @@ pub fn settings_file(name: &str) -> PathBuf {
         (Some(file), _) => PathBuf::from(file),
         (None, Some(home)) => PathBuf::from(home).join(file),
         (None, None) => home().join(".config/agent").join(file),
+    }
+}
+
+/// Returns what a file of settings says. Nothing waits for a FIFO in its place.
+///
+/// # Errors
+/// When it cannot be read, or is no regular file.
+pub fn settings_text(path: &Path) -> std::io::Result<String> {
+    match std::fs::metadata(path)?.is_file() {
+        true => std::fs::read_to_string(path),
+        false => Err(std::io::Error::other("it is no regular file")),
     }
 }
 

@@ -9,7 +9,7 @@ use std::process::{Command, ExitCode};
 /// Input/output error, after sysexits(3).
 const IO: u8 = 74;
 
-/// Replaces this process with the `agent-daemon` that lies beside it, called `name`. Returns only when that
+/// Replaces this process with the `agent-daemon` that is next to it, called `name`. Returns only when that
 /// fails.
 pub fn run(name: &str) -> ExitCode {
     let program = env::current_exe().map(|path| path.with_file_name("agent-daemon"));

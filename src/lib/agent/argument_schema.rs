@@ -3,19 +3,35 @@
 
 use serde_json::Value;
 
+use crate::message::RAW_INPUT;
+use crate::text;
+
 /// Checks `value` against `schema`. When `closed`, it has no other fields than those that the schema names.
 ///
 /// # Errors
 /// The first thing that does not fit, naming the field.
 pub(super) fn check(schema: &Value, value: &Value, closed: bool) -> Result<(), String> {
+    let properties = schema.get("properties").and_then(Value::as_object);
+    let is_meant = properties.is_some_and(|known| known.contains_key(RAW_INPUT));
+    if let Some(written) = value.get(RAW_INPUT).filter(|_| !is_meant) {
+        return Err(malformed(written));
+    }
     if let Some(fields) = value.as_object().filter(|_| closed) {
-        let properties = schema.get("properties").and_then(Value::as_object);
         let is_known = |name: &&String| properties.is_some_and(|known| known.contains_key(*name));
         if let Some(name) = fields.keys().find(|name| !is_known(name)) {
             return Err(unknown(name, properties));
         }
     }
     at(schema, value, "")
+}
+
+/// Says why what a model wrote as arguments is not an object: too long an answer ends in the middle of one.
+fn malformed(written: &Value) -> String {
+    let why = match written.as_str().map(serde_json::from_str::<Value>) {
+        Some(Err(error)) => text::visible(&error.to_string()),
+        Some(Ok(_)) | None => "it is another type of JSON".to_owned(),
+    };
+    format!("they must be a JSON object, and are not ({why}); write the whole call again")
 }
 
 fn unknown(name: &str, known: Option<&serde_json::Map<String, Value>>) -> String {
@@ -156,6 +172,21 @@ mod tests {
         let none = json!({"type": "object", "properties": {}});
         let why = check(&none, &value, true).expect_err("unknown");
         assert_eq!(why, "there is no field \"query\"; it takes none");
+    }
+
+    #[test]
+    fn what_is_not_an_object_is_told_as_such_and_not_as_a_missing_field() {
+        let any = json!({"type": "object", "properties": {"path": {"type": "string"}}});
+        let why = |written: Value| {
+            check(&any, &json!({ RAW_INPUT: written }), false).expect_err("malformed")
+        };
+        let torn = why(json!("{\"path\": \"a"));
+        let expected = "they must be a JSON object, and are not (EOF while parsing a string at line 1 column 11); write the whole call again";
+        assert_eq!(torn, expected);
+        assert!(why(json!("[1]")).contains("another type of JSON"));
+        assert!(why(json!([1])).contains("another type of JSON"));
+        let own = json!({"type": "object", "properties": {RAW_INPUT: {"type": "string"}}});
+        assert_eq!(check(&own, &json!({ RAW_INPUT: "x" }), true), Ok(()));
     }
 
     #[test]

@@ -1,7 +1,8 @@
-//! What is kept of conversations: facts, promises and what happened, see `memory::consolidate`.
+//! Extraction from conversations: facts, promises and episodes, see `memory::consolidate`.
 
 use chrono_tz::Tz;
 use tokio::runtime::Handle;
+use tokio_util::sync::CancellationToken;
 
 use super::Agent;
 use crate::memory::consolidate;
@@ -15,10 +16,15 @@ impl Agent {
     }
 
     /// Returns the work of drawing facts from what is new, for a thread that may wait, see [`Memory::consolidate`](crate::memory::Memory::consolidate). A
-    /// model reads conversations that have ended; of `session` alone, where one is named, rules keep what they can.
-    pub fn consolidation(&self, session: Option<String>) -> impl FnOnce() -> bool + Send + use<> {
+    /// model reads conversations that have ended, until `closing`; of `session` alone, where one is named, rules keep what they can.
+    pub fn consolidation(
+        &self,
+        session: Option<String>,
+        closing: CancellationToken,
+    ) -> impl FnOnce() -> bool + Send + use<> {
         let (memory, zone) = (self.memory.clone(), self.zone);
-        let mut model = consolidate::MeteredModel::of(self.client.clone(), Handle::current());
+        let mut model =
+            consolidate::MeteredModel::of(self.client.clone(), Handle::current(), closing);
         move || {
             let model = model
                 .as_mut()

@@ -5,10 +5,10 @@ use crate::message::{Block, Role, ToolCall, ToolResult};
 use crate::session::{Kind, Resume, Session, Spoken};
 use crate::sys;
 
-/// What the model is told of a call that began and has no result.
+/// What the model receives for a call that began and has no result.
 pub(super) const INTERRUPTED: &str = "the agent was restarted while this ran: it may or may not have happened; check before you repeat it";
 
-/// Ends the turn of `inbox_id` in the transcript, for good: a turn without an answer would be taken
+/// Ends the turn of `inbox_id` in the transcript, permanently: a turn without an answer would be taken
 /// for a part of the next question. What nothing was done for is forgotten, unless `keep`. Nothing happens when it has not begun or is ended already.
 ///
 /// # Errors

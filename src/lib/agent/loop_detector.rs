@@ -1,4 +1,4 @@
-//! The repetition guard: the same call with the same result again and again leads nowhere.
+//! The loop detector: the same call with the same result again and again leads nowhere.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};

@@ -1,9 +1,10 @@
 //! The mind at work: the loop of model and tools, what tools are, and the guards around them.
 
 mod argument_schema;
+mod ask_owner;
 mod compaction;
-mod consent;
 mod consolidation;
+mod followed;
 mod interrupted_turn;
 mod loop_detector;
 mod model_answer;
@@ -19,17 +20,18 @@ mod skill_hint;
 mod subagents;
 pub(crate) mod tool;
 mod tool_calls;
+mod tool_output;
 mod tool_registry;
 mod turn_loop;
 mod turn_request;
 
+pub use ask_owner::Always;
 pub use compaction::Room;
-pub use consent::Always;
 pub use interrupted_turn::break_off;
 pub use model_answer::UNREADABLE;
 pub use permission::{Asked, NAMED, Owner, Question, Reach, Rule, Verdict};
 pub use single_call::Single;
-pub use subagents::{Errand, Sent, Team};
+pub use subagents::{Sent, SubagentRequest, SubagentSpawner};
 pub use tool::{Context, Effect, Rights, Shown, Tool, ToolOutput};
 pub use tool_registry::{Registry, Rules};
 pub use turn_loop::Agent;

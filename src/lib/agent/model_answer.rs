@@ -1,4 +1,4 @@
-//! What follows from an answer of the model: it is written down; it ends the turn, asks for tools, or is asked for
+//! Processing of a model's answer: it is recorded; it ends the turn, requests tools, or is requested
 //! once more.
 
 use super::turn_loop::{Break, Running};
@@ -114,7 +114,7 @@ impl Running<'_> {
         Ok(Some(self.last_words()))
     }
 
-    /// The final answer that is in the transcript, with what stands before the pauses in it.
+    /// The final answer that is in the transcript, with what is before the pauses in it.
     pub(super) fn last_words(&self) -> String {
         let mut entries = self
             .session
@@ -139,7 +139,7 @@ impl Running<'_> {
         words.concat()
     }
 
-    /// What the model said in this turn beside its tool calls, when its last answer is empty.
+    /// What the model said in this turn in addition to its tool calls, when its last answer is empty.
     fn earlier_words(&self) -> Option<String> {
         let state = self.session.state();
         let since = state.turn.as_ref()?.user_seq;

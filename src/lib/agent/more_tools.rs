@@ -1,5 +1,5 @@
 //! `more_tools`: tools that are seldom needed, described when the model asks. Their descriptions cost
-//! nothing before, and what stands before the conversation stays the same.
+//! nothing before, and what is before the conversation stays the same.
 
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ use crate::text;
 
 /// What the model calls it.
 pub(super) const NAME: &str = "more_tools";
-/// Names that stand in its description; the rest is listed when it is asked.
+/// Names that are in its description; the rest is listed when it is asked.
 const NAMES: usize = 40;
 /// Characters of a description in a list.
 const BRIEF: usize = 120;

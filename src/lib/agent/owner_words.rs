@@ -1,4 +1,4 @@
-//! Calls that the owner's own words of this turn spell out: every argument stands there, so nobody else chose
+//! Calls that the owner's own words of this turn spell out: every argument is there, so nobody else chose
 //! one.
 
 use chrono::{NaiveDate, NaiveDateTime};
@@ -15,7 +15,7 @@ const TIMES: [&str; 16] = [
     "since", "from", "to", "deadline",
 ];
 
-/// Returns true when every argument in `input` stands in the `typed` words of the owner, and at least one does.
+/// Returns true when every argument in `input` is in the `typed` words of the owner, and at least one does.
 /// A date or time may be worked out where one is wanted, and a switch set. What is left empty says nothing where the schema
 /// lets it be left out (an empty text would empty a file), and a choice where it is the usual one or takes nothing away.
 /// The name of a field that the schema does not know is an argument, too: in a map of people it is one of them.
@@ -141,7 +141,7 @@ fn says_something(value: &Value) -> bool {
     }
 }
 
-/// Returns true when `words` stand in `typed`, not as a part of a longer word or number; the case of the first letter
+/// Returns true when `words` are in `typed`, not as a part of a longer word or number; the case of the first letter
 /// does not matter.
 fn stands(typed: &str, words: &str) -> bool {
     let mut rest = words.chars();
@@ -165,7 +165,7 @@ fn stands(typed: &str, words: &str) -> bool {
     })
 }
 
-/// Returns true when no word or number that has `edge` goes on with `outside`, the characters from there on: 99 is no
+/// Returns true when no word or number that has `edge` continues with `outside`, the characters from there on: 99 is no
 /// number in 3.99.
 fn ends_at(edge: char, mut outside: impl Iterator<Item = char>) -> bool {
     match outside.next() {

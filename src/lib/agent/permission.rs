@@ -1,33 +1,32 @@
-//! The gate before every call: whether it runs, needs the owner's yes, or never runs.
+//! Permission, the gate before every tool call: whether it runs, needs the owner's approval, or never runs.
 //!
-//! | what a call reaches | no untrusted words in the request | untrusted words in it |
+//! | what a call reaches | no untrusted text in the request | untrusted text in it |
 //! |---|---|---|
 //! | nothing ([`Reach::Free`]) | runs | runs |
 //! | what is the owner's ([`Reach::Shows`]) | runs | asks, where others read the answer |
 //! | the world ([`Reach::Acts`]) | runs | asks |
 //! | files that an untrusted run wrote, to run them ([`Reach::Obeys`]) | asks | asks |
-//! | a place on the net ([`Reach::Carries`]) | runs | asks, unless the whole address stands in what was read |
-//! | a place on the owner's own network ([`Reach::CarriesInside`]) | runs | asks, unless the whole address stands on a page of that host |
-//! | a sub-agent ([`Reach::Tells`]) | runs | asks, unless each address in its task stands in what was read |
+//! | a place on the net ([`Reach::Carries`]) | runs | asks, unless the whole address is in what was read |
+//! | a place on the owner's own network ([`Reach::CarriesInside`]) | runs | asks, unless the whole address is on a page of that host |
+//! | a sub-agent ([`Reach::Tells`]) | runs | asks, unless each address in its task is in what was read |
 //! | a search engine ([`Reach::Searches`]) | runs | asks once it would carry what is the owner's |
 //! | what shapes the agent ([`Reach::Asks`]) | asks | asks |
 //!
-//! A call whose every argument stands in the owner's own words of this turn runs all the same, but for what
+//! A call whose every argument is in the owner's own words of this turn runs nevertheless, except for what
 //! shapes the agent, what others would read and what runs files that nobody wanted. In a turn of a guest every tool asks that is the owner's
 //! ([`Rights`]); only a persona reads pages for guests whose whole address they gave it, and none of the owner's own
 //! network that no prompt file and no page of that host names.
 //!
-//! The settings may say `ask` (always), `allow` (never, but for what shapes the agent) or `off`.
+//! The settings may say `ask` (always), `allow` (never, except for what shapes the agent) or `off`.
 
 use serde_json::{Value, json};
 
-use super::consent::Always;
+use super::ask_owner::Always;
 use super::owner_words::spell_out;
 use super::tool::{Context, Rights, Tool};
 use crate::config::Policy;
 use crate::message::Wanted;
 use crate::provider::BoxFuture;
-use crate::session::addresses;
 
 /// Files that a question names: a yes is one to no others.
 pub const NAMED: usize = 8;
@@ -41,7 +40,7 @@ pub enum Reach {
     Shows,
     /// It changes something, or is heard by somebody.
     Acts,
-    /// It changes something, and may run these files, which a run with untrusted words wrote and nobody wanted.
+    /// It changes something, and may run these files, which a run with untrusted text wrote and nobody wanted.
     Obeys(Vec<String>),
     /// It carries this address to a place on the net.
     Carries(String),
@@ -147,13 +146,13 @@ pub struct Asked {
 pub enum Verdict {
     /// The owner said yes to this very question: it may be done, once, now.
     Yes,
-    /// A rule allows it that the owner gave for the conversation or for good: nobody has read this very call.
+    /// A rule allows it that the owner gave for the conversation or permanently: nobody has read this very call.
     ByRule,
     /// What the owner said where words were wanted.
     Words(String),
-    /// The owner said no themselves. Carries what the model is told.
+    /// The owner said no themselves. Carries what the model receives.
     SaidNo(String),
-    /// It is not done, for another reason. Carries what the model is told.
+    /// It is not done, for another reason. Carries what the model receives.
     No(String),
 }
 
@@ -171,7 +170,7 @@ pub trait Owner: Send + Sync {
     /// when it is returned.
     fn ask<'a>(&'a self, questions: &'a [Asked]) -> BoxFuture<'a, Vec<Verdict>>;
 
-    /// Returns what they allowed for good.
+    /// Returns what they allowed permanently.
     fn always(&self) -> Always {
         Always::default()
     }
@@ -182,13 +181,13 @@ pub trait Owner: Send + Sync {
 pub(super) struct Circumstances<'a> {
     /// Who began the turn, if that was not the owner.
     pub(super) guest: Option<&'a str>,
-    /// Whether untrusted words were in the request in which the model made the call.
+    /// Whether untrusted text was in the request in which the model made the call.
     pub(super) untrusted: bool,
     /// Whether others read the answer.
     pub(super) others_read: bool,
     /// Whether the answer is a plan: a persona reads for guests what they name.
     pub(super) plan: bool,
-    /// What the conversation tells of the call's arguments; asked only when untrusted words are in it.
+    /// What the conversation tells of the call's arguments; asked only when untrusted text is in it.
     pub(super) knows: &'a dyn Knows,
 }
 
@@ -197,18 +196,14 @@ pub(super) trait Knows {
     /// Returns the owner's own words of this turn.
     fn typed(&self) -> String;
     /// Returns true when an address stands whole in what the agent was given to read or in its prompt, and not too many
-    /// were followed in this turn.
+    /// were followed by this run and its sub-agents.
     fn was_read(&self, url: &str) -> bool;
-    /// Returns true when an address stands whole on a page of its own host or in the prompt, and not too many were followed.
+    /// Returns true when an address occurs completely on a page of its own host or in the prompt, and not too many were followed.
     fn was_read_inside(&self, url: &str) -> bool;
-    /// Returns true when each address in a text was read.
-    fn names_only_read(&self, text: &str) -> bool {
-        addresses(text).all(|address| self.was_read(address))
-    }
-    /// Returns true when a search says nothing that is the owner's, and not too many were made in this turn.
+    /// Returns true when each address in a text was read, and they are not too many.
+    fn names_only_read(&self, text: &str) -> bool;
+    /// Returns true when a search says nothing that is the owner's, and not too many were made by this run and its sub-agents.
     fn is_public(&self, query: &str) -> bool;
-    /// Returns the words of a text that a search may not say unasked.
-    fn private_words(&self, text: &str) -> Vec<String>;
     /// Names whose words are in it: `the site example.org`.
     fn sources(&self) -> String;
 }
@@ -222,7 +217,7 @@ pub(super) enum Decision {
     Ask {
         /// Why.
         why: String,
-        /// Whether that is because of untrusted words: without them it would run.
+        /// Whether that is because of untrusted text: without them it would run.
         untrusted: bool,
     },
     /// It does not run. Carries why.
@@ -238,7 +233,7 @@ fn may_run(files: &[String]) -> String {
     let quoted = |name: &String| format!("“{}”", name.replace(['“', '”'], "\""));
     let named: Vec<String> = files.iter().take(NAMED).map(quoted).collect();
     format!(
-        "it may run {}{more}, written by a run that had read untrusted words",
+        "it may run or read {}{more}, written by a run that had read untrusted words",
         named.join(", ")
     )
 }
@@ -261,6 +256,7 @@ pub(super) fn decide(
         why,
         untrusted: false,
     };
+    let asker = guest;
     let guest = guest.filter(|_| tool.rights() == Rights::Owner);
     let reach = tool.reach(input, context);
     match (tool.policy(input).unwrap_or(policy), &reach, guest) {
@@ -319,10 +315,13 @@ pub(super) fn decide(
         return Decision::Run;
     }
     Decision::Ask {
-        why: format!(
-            "{} is in this conversation and may have asked for it",
-            knows.sources()
-        ),
+        why: match asker {
+            Some(name) => format!("requested by a guest, {name}"),
+            None => format!(
+                "{} is in this conversation and may have asked for it",
+                knows.sources()
+            ),
+        },
         untrusted: true,
     }
 }

@@ -1,34 +1,85 @@
-//! A step in whose request untrusted words stand: its calls are marked, and before the owner is asked because of
+//! A step in whose request untrusted text is: its calls are marked, and before the owner is asked because of
 //! words that came before this turn's tools, the model is asked once more without them. What it then calls does
 //! not depend on them, and runs.
 
+use super::followed::Before;
 use super::permission::{Circumstances, Decision, Knows};
 use super::turn_loop::{Break, Running};
 use super::turn_request::Written;
 use crate::llm::Paid;
 use crate::message::{Block, StopReason, ToolCall};
-use crate::session::names_address;
+use crate::session::{addresses, names_address};
 use crate::trust::Provenance;
 
-/// How often a turn asks the model without untrusted words: two changes with a look before each, and one more.
+/// How often in a row a turn asks the model without untrusted words and no call that would be asked about comes of it: looks,
+/// and answers that are left aside. An endless look at this and that ends so.
 const MOST: u32 = 5;
-/// Tools that change a file, which is read first.
-const CHANGES: [&str; 2] = ["edit", "write"];
-/// Addresses out of what was read that are followed in one turn: each choice among many says something.
-const FOLLOWED: usize = 12;
 /// Sources that a question names.
 const NAMED: usize = 2;
 
 impl Running<'_> {
+    /// Decides about the calls of a step that come next: all up to the first that needs a yes, or all from there that
+    /// need one. Counts what they follow; `told` is what the sub-agents of this step were told to follow.
+    pub(super) fn decide_next(&self, calls: &[ToolCall], told: &mut usize) -> Vec<Decision> {
+        self.counting(|followed| {
+            let mut before = Before {
+                followed: *followed,
+                told: *told,
+            };
+            let asks = |decision: &Decision| matches!(decision, Decision::Ask { .. });
+            let mut decisions: Vec<Decision> = Vec::new();
+            for call in calls {
+                let (decision, after) = self.decide_after(before, call, self.is_exposed);
+                let first = decisions.first().map(asks);
+                if first.is_some_and(|first| first != asks(&decision)) {
+                    break;
+                }
+                before = after;
+                decisions.push(decision);
+            }
+            (*followed, *told) = (before.followed, before.told);
+            decisions
+        })
+    }
+
+    /// Lets `work` read and raise how much the paying run and its sub-agents followed. After a restart what is known of
+    /// this turn counts.
+    fn counting<T>(&self, work: impl FnOnce(&mut usize) -> T) -> T {
+        let begin = || {
+            let follows = |call: &ToolCall| {
+                let call = self.offer.meant(call.clone());
+                let reach = self.offer.reach(&call, &self.context);
+                Before::default().and(&reach).followed > 0
+            };
+            self.session.state().untrusted_calls_of_turn(&follows)
+        };
+        let followed = &self.agent.followed;
+        followed.with(self.order.paying_run, begin, work)
+    }
+
+    /// Decides about a call, and returns what it and those before it follow.
+    fn decide_after(&self, before: Before, call: &ToolCall, untrusted: bool) -> (Decision, Before) {
+        let decision = self.decide(call, untrusted, before);
+        // Without untrusted words nobody else chose.
+        let counts = untrusted || !self.order.from_owner;
+        let after = if counts && decision == Decision::Run {
+            before.and(&self.offer.reach(call, &self.context))
+        } else {
+            before
+        };
+        (decision, after)
+    }
+
     /// Decides about a call that the model made with untrusted words in its request, or without.
-    pub(super) fn decide(&self, call: &ToolCall, untrusted: bool) -> Decision {
+    pub(super) fn decide(&self, call: &ToolCall, untrusted: bool, before: Before) -> Decision {
         let guest = (!self.order.from_owner).then_some(self.order.person_name);
+        let knows = &Known { turn: self, before };
         let circumstances = Circumstances {
             guest,
             untrusted,
             others_read: self.others_read,
             plan: self.order.form.is_some(),
-            knows: self,
+            knows,
         };
         match (
             self.offer.decide(call, &self.context, circumstances),
@@ -52,9 +103,10 @@ impl Running<'_> {
         }
     }
 
-    /// Notes whether untrusted words were in the request that `paid` answers. When one of its calls would be asked
+    /// Notes whether untrusted text was in the request that `paid` answers. When one of its calls would be asked
     /// about for that alone, the model is asked again without them; returns its answer when that makes a call of
-    /// the same tool, or looks at something of the owner's first, else `paid`.
+    /// the same tool, or only looks at something of the owner's first, else `paid`. What a look brings is in the next such
+    /// request, unless it is untrusted: then there is none.
     pub(super) async fn without_untrusted_if_it_asks(&mut self, paid: Paid) -> Result<Paid, Break> {
         let exposure = self.session.state().exposure();
         self.is_exposed = exposure.any();
@@ -70,21 +122,13 @@ impl Running<'_> {
         {
             return Ok(paid);
         }
-        let is_asked = |call: &ToolCall| {
-            let decision = self.decide(&self.offer.meant(call.clone()), true);
-            matches!(
-                decision,
-                Decision::Ask {
-                    untrusted: true,
-                    ..
-                }
-            )
-        };
-        let calls = paid.response.message.tool_calls();
-        let asked: Vec<String> = calls
-            .filter(|call| is_asked(call))
-            .map(|call| self.offer.meant(call.clone()).name)
+        let calls: Vec<ToolCall> = paid
+            .response
+            .message
+            .tool_calls()
+            .map(|call| self.offer.meant(call.clone()))
             .collect();
+        let asked = self.asked_for_untrusted(&calls);
         if asked.is_empty() {
             return Ok(paid);
         }
@@ -106,11 +150,11 @@ impl Running<'_> {
             .tool_calls()
             .map(|call| self.offer.meant(call.clone()))
             .collect();
-        let makes_it = others.iter().any(|call| asked.contains(&call.name));
-        // Without those words it does not know what it read in an earlier step: it reads a file anew before it changes it.
-        let changes = asked.iter().any(|name| CHANGES.contains(&name.as_str()));
-        let looks_first =
-            changes && !others.is_empty() && others.iter().all(|call| self.only_looks(call));
+        let makes_it = others
+            .iter()
+            .any(|call| asked.contains(&call.name.as_str()));
+        // Without those words it does not know what it read in an earlier step: it looks again before it acts.
+        let looks_first = !others.is_empty() && others.iter().all(|call| self.only_looks(call));
         let is_whole = matches!(
             other.response.stop,
             StopReason::ToolUse | StopReason::EndTurn
@@ -118,6 +162,9 @@ impl Running<'_> {
         // The size of the next request is that of the whole conversation.
         let usage = paid.response.usage;
         let mut taken = paid;
+        if makes_it && is_whole {
+            self.asked_without = 0;
+        }
         if (makes_it || looks_first) && is_whole {
             self.is_exposed = false;
             taken = other;
@@ -130,21 +177,32 @@ impl Running<'_> {
         Ok(taken)
     }
 
+    /// Returns the tools of those calls that would be asked about because of untrusted words alone.
+    fn asked_for_untrusted<'c>(&self, calls: &'c [ToolCall]) -> Vec<&'c str> {
+        let followed = self.counting(|followed| *followed);
+        let mut before = Before { followed, told: 0 };
+        let mut asked = Vec::new();
+        for call in calls {
+            let (decision, after) = self.decide_after(before, call, true);
+            before = after;
+            if let Decision::Ask {
+                untrusted: true, ..
+            } = decision
+            {
+                asked.push(call.name.as_str());
+            }
+        }
+        asked
+    }
+
     /// Returns whether a call, made without untrusted words, reads what is here and changes nothing, and nobody is asked.
     fn only_looks(&self, call: &ToolCall) -> bool {
-        let looks = self.offer.get(&call.name).is_some_and(|tool| {
-            tool.read_only() && !tool.brings_pages() && tool.server().is_none()
-        });
-        looks && matches!(self.decide(call, false), Decision::Run)
+        let decide = || self.decide(call, false, Before::default());
+        self.offer.only_looks(call) && decide() == Decision::Run
     }
 
-    fn brings_pages(&self, name: &str) -> bool {
-        self.offer.get(name).is_some_and(|tool| tool.brings_pages())
-    }
-}
-
-impl Knows for Running<'_> {
-    fn typed(&self) -> String {
+    /// Returns the owner's own words of this turn.
+    pub(super) fn typed(&self) -> String {
         if self.order.from_owner {
             self.session.state().typed()
         } else {
@@ -152,28 +210,25 @@ impl Knows for Running<'_> {
         }
     }
 
+    fn brings_pages(&self, call: &ToolCall) -> bool {
+        let call = self.offer.meant(call.clone());
+        let tool = self.offer.get(&call.name);
+        tool.is_some_and(|tool| tool.brings_pages())
+    }
+
+    /// The prompt has no untrusted words: an address in it, such as one in TOOLS.md, is the owner's.
+    fn is_in_prompt(&self, url: &str) -> bool {
+        let mut prompt = self.order.system.iter();
+        prompt.any(|block| names_address(&block.text, url))
+    }
+
     fn was_read(&self, url: &str) -> bool {
-        let (state, by) = (self.session.state(), |name: &str| self.brings_pages(name));
-        // The prompt has no untrusted words: an address in it, such as one in TOOLS.md, is the owner's.
-        let mut prompt = self.order.system.iter();
-        state.calls_of_turn(&by) <= FOLLOWED
-            && (state.was_read(url, &by) || prompt.any(|block| names_address(&block.text, url)))
+        let by = |call: &ToolCall| self.brings_pages(call);
+        self.session.state().was_read(url, &by) || self.is_in_prompt(url)
     }
 
-    fn was_read_inside(&self, url: &str) -> bool {
-        let (state, by) = (self.session.state(), |name: &str| self.brings_pages(name));
-        let mut prompt = self.order.system.iter();
-        state.calls_of_turn(&by) <= FOLLOWED
-            && (state.was_read_on_its_host(url, &by)
-                || prompt.any(|block| names_address(&block.text, url)))
-    }
-
-    fn is_public(&self, query: &str) -> bool {
-        let (state, by) = (self.session.state(), |name: &str| self.brings_pages(name));
-        state.calls_of_turn(&by) <= FOLLOWED && self.private_words(query).is_empty()
-    }
-
-    fn private_words(&self, text: &str) -> Vec<String> {
+    /// Returns the words of a text that a search may not say unasked.
+    pub(super) fn private_words(&self, text: &str) -> Vec<String> {
         let is_public = |call: &ToolCall| {
             let call = self.offer.meant(call.clone());
             let tool = self.offer.get(&call.name);
@@ -181,11 +236,44 @@ impl Knows for Running<'_> {
         };
         let told = self.order.bounds.map(|bounds| &*bounds.private_words);
         let told = told.unwrap_or_default();
-        self.session.state().private_words(text, told, &is_public)
+        let state = self.session.state();
+        state.private_words(text, (told, &self.order.own_words), &is_public)
+    }
+}
+
+/// What a turn knows of the arguments of a call.
+struct Known<'a, 'b> {
+    turn: &'a Running<'b>,
+    /// What the calls before it follow.
+    before: Before,
+}
+
+impl Knows for Known<'_, '_> {
+    fn typed(&self) -> String {
+        self.turn.typed()
+    }
+
+    fn was_read(&self, url: &str) -> bool {
+        self.before.leaves(1) && self.turn.was_read(url)
+    }
+
+    fn was_read_inside(&self, url: &str) -> bool {
+        let (turn, state) = (self.turn, self.turn.session.state());
+        let by = |call: &ToolCall| turn.brings_pages(call);
+        self.before.leaves(1) && (state.was_read_on_its_host(url, &by) || turn.is_in_prompt(url))
+    }
+
+    fn names_only_read(&self, text: &str) -> bool {
+        self.before.leaves(addresses(text).count())
+            && addresses(text).all(|address| self.turn.was_read(address))
+    }
+
+    fn is_public(&self, query: &str) -> bool {
+        self.before.leaves(1) && self.turn.private_words(query).is_empty()
     }
 
     fn sources(&self) -> String {
-        let sources = self.session.state().untrusted_sources();
+        let sources = self.turn.session.state().untrusted_sources();
         let named: Vec<String> = sources.iter().take(NAMED).map(Provenance::who).collect();
         named.join(" or ")
     }

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
 
-use super::consent::Waiting;
+use super::ask_owner::Waiting;
 use super::turn_loop::{Break, Running};
 use crate::message::Step;
 
@@ -58,7 +58,7 @@ impl Running<'_> {
                 () = self.order.cancel.cancelled() => break Err(Break::Stopped),
                 done = &mut work => break Ok(done),
                 verdicts = self.order.owner.ask(std::slice::from_ref(&asked)) => {
-                    // Whoever asked may have given up just now.
+                    // The one who asked may have given up just now.
                     let _ = verdicts.into_iter().next().map(|verdict| tell.send(verdict));
                 }
             }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::consent::Consent;
+use super::ask_owner::AskOwner;
 use super::permission::{self, Asked, Circumstances, Decision, Knows, Owner, Verdict};
 use super::tool::{Context, Progress, Tool, ToolOutput};
 use super::turn_loop::Agent;
@@ -11,6 +11,7 @@ use crate::config::Policy;
 use crate::memory::{Scope, Viewer};
 use crate::message::{Route, SessionKey, ToolCall};
 use crate::session;
+use crate::session::addresses;
 use tokio_util::sync::CancellationToken;
 
 /// For whom a call is made.
@@ -30,11 +31,11 @@ pub struct Single {
     pub viewer: Viewer,
     /// The chat that is talked in, if it is one.
     pub route: Option<Route>,
-    /// Whether the model had read untrusted words when it planned it.
+    /// Whether the model had read untrusted text when it planned it.
     pub untrusted: bool,
 }
 
-/// No conversation is at hand: what untrusted words may have chosen is asked about.
+/// No conversation is at hand: what untrusted text may have chosen is asked about.
 struct Nothing;
 
 impl Knows for Nothing {
@@ -54,9 +55,8 @@ impl Knows for Nothing {
         false
     }
 
-    /// Nobody sends a sub-agent by such a call.
-    fn private_words(&self, _text: &str) -> Vec<String> {
-        Vec::new()
+    fn names_only_read(&self, text: &str) -> bool {
+        addresses(text).next().is_none()
     }
 
     fn sources(&self) -> String {
@@ -69,7 +69,7 @@ impl Single {
         Context {
             run_id: self.run_id.clone(),
             call_id: call_id.to_owned(),
-            team: None,
+            spawner: None,
             session_id: self.conversation.0.clone(),
             session: session::IndexEntry::default(),
             conversation: self.conversation.clone(),
@@ -81,7 +81,7 @@ impl Single {
             approved: None,
             untrusted: self.untrusted,
             private_words: Vec::new(),
-            consent: Consent::default(),
+            ask_owner: AskOwner::default(),
             cancel: CancellationToken::new(),
             progress: Progress::default(),
         }
@@ -91,7 +91,7 @@ impl Single {
 impl Agent {
     /// Decides whether a call may be made, and asks the owner where the tool policy says so. The error says why
     /// not. `own` is the tool where none is offered to the model. What the settings allow outright runs, whoever
-    /// speaks, but for what the owner is asked in any case.
+    /// speaks, except for what the owner is asked in any case.
     ///
     /// # Errors
     /// When it may not.

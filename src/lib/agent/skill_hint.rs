@@ -1,4 +1,4 @@
-//! What a long turn is told once: that it may propose to keep how it was done.
+//! The hint that a long turn receives once: it may propose a skill.
 
 use super::interrupted_turn::message;
 use super::tool::SKILL_PROPOSE;

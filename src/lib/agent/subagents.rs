@@ -6,7 +6,7 @@ use crate::provider::BoxFuture;
 
 /// What a sub-agent is sent for.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Errand {
+pub struct SubagentRequest {
     /// The same for the same call, also after a restart: one call sends one sub-agent.
     pub key: String,
     /// What it is to do, in full: it knows nothing else.
@@ -25,7 +25,7 @@ pub struct Errand {
     pub budget_usd: Option<f64>,
     /// Whether its answer is waited for.
     pub wait: bool,
-    /// Whether untrusted words may be in `task`.
+    /// Whether untrusted text may be in `task`.
     pub untrusted: bool,
     /// Words of `task` that a search may not say unasked.
     pub private_words: Vec<String>,
@@ -36,19 +36,19 @@ pub struct Errand {
 pub struct Sent {
     /// In words for the model: that it works, or what came of it.
     pub text: String,
-    /// Whether that may hold untrusted words.
+    /// Whether that may hold untrusted text.
     pub untrusted: bool,
 }
 
 /// Sends sub-agents for one turn.
-pub trait Team: Send + Sync {
-    /// Sends one, or finds the one that was sent for this errand before; with `wait` its end is waited for.
+pub trait SubagentSpawner: Send + Sync {
+    /// Sends one, or finds the one that was sent for this request before; with `wait` its end is waited for.
     /// The error says why none was sent.
-    fn send<'a>(&'a self, errand: Errand) -> BoxFuture<'a, Result<Sent, String>>;
+    fn send<'a>(&'a self, request: SubagentRequest) -> BoxFuture<'a, Result<Sent, String>>;
 }
 
-impl fmt::Debug for dyn Team {
+impl fmt::Debug for dyn SubagentSpawner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Team")
+        f.write_str("SubagentSpawner")
     }
 }

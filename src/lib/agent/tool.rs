@@ -1,4 +1,4 @@
-//! What a tool is: its description, what a call would do, and what it answers.
+//! The interface of a tool: its description, the effects of a call, and its result.
 
 use std::sync::Arc;
 
@@ -6,9 +6,9 @@ use serde_json::Value;
 use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 
-use super::consent::Consent;
+use super::ask_owner::AskOwner;
 use super::permission::{Question, Reach};
-use super::subagents::Team;
+use super::subagents::SubagentSpawner;
 use crate::clock;
 use crate::config::Policy;
 use crate::memory::Viewer;
@@ -33,12 +33,12 @@ pub struct Context {
     /// The model's id of the call.
     pub call_id: String,
     /// Who sends sub-agents; `None` where nobody does.
-    pub team: Option<Arc<dyn Team>>,
+    pub spawner: Option<Arc<dyn SubagentSpawner>>,
     /// The session.
     pub session_id: String,
     /// What it took so far.
     pub session: session::IndexEntry,
-    /// The conversation, which goes on when its session ends.
+    /// The conversation, which continues when its session ends.
     pub conversation: SessionKey,
     /// Who speaks, by their id.
     pub person: String,
@@ -52,12 +52,12 @@ pub struct Context {
     pub pins: Vec<String>,
     /// What the owner's yes to this very call is bound to; `None` where nobody said it, as under a rule of theirs.
     pub approved: Option<Value>,
-    /// Whether the model had read untrusted words when it made the call.
+    /// Whether the model had read untrusted text when it made the call.
     pub untrusted: bool,
     /// The words that it then tells a sub-agent and that a search may not say unasked.
     pub private_words: Vec<String>,
     /// Whom it may ask while it runs.
-    pub consent: Consent,
+    pub ask_owner: AskOwner,
     /// Ends when the run is stopped.
     pub cancel: CancellationToken,
     /// Who is told what a tool says while it works.
@@ -198,7 +198,7 @@ impl From<Result<String, String>> for ToolOutput {
     }
 }
 
-/// Whose tool it is. Every turn is offered all of them, so that what stands before a conversation is the
+/// Whose tool it is. Every turn is offered all of them, so that what is before a conversation is the
 /// same for all who speak in it; the gate decides, see [`Reach`]. Whose turn it is and whose words
 /// are in it are two questions: an owner may pass on what a stranger wrote.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -266,7 +266,7 @@ pub trait Tool: Send + Sync {
         None
     }
 
-    /// Returns true for a tool whose answers are pages of others: an address that stands in one was not put
+    /// Returns true for a tool whose answers are pages of others: an address that is in one was not put
     /// together by the model.
     fn brings_pages(&self) -> bool {
         false
@@ -288,6 +288,13 @@ pub trait Tool: Send + Sync {
     fn question(&self, input: &Value, context: &Context) -> Question {
         let _ = context;
         Question::of(&self.spec().name, input)
+    }
+
+    /// Returns the answer of a call that will fail whatever the owner says to it, where that is certain; it changes
+    /// nothing. It is called where only the owner reads the answer.
+    fn certain_failure(&self, input: &Value, context: &Context) -> Option<ToolOutput> {
+        let _ = (input, context);
+        None
     }
 
     /// Keeps what the owner's yes to this very call settles for later ones.

@@ -2,10 +2,10 @@
 
 use std::time::Instant;
 
-use super::consent::Consent;
+use super::ask_owner::AskOwner;
 use super::interrupted_turn::{INTERRUPTED, not_run};
 use super::loop_detector;
-use super::permission::{Asked, Decision, Knows, Verdict};
+use super::permission::{Asked, Decision, Reach, Verdict};
 use super::tool::{Context, Effect, ToolOutput};
 use super::turn_loop::{Break, Running};
 use serde_json::Value;
@@ -15,7 +15,7 @@ use crate::message::{Step, StopReason, ToolCall};
 use crate::session::Kind;
 use crate::trust::fence;
 
-/// What stands in the transcript when the agent chose to say nothing.
+/// What is in the transcript when the agent chose to say nothing.
 const SILENT: &str = "NO_REPLY";
 /// Calls of one step that are run; a model that asks for more has lost its way.
 const MOST: usize = 32;
@@ -136,35 +136,63 @@ impl Running<'_> {
 
     /// Takes the calls that come next and says what becomes of each: all up to the first that needs a yes, or all
     /// from there that need one, about which the owner is asked together. So what a question is about has not
-    /// changed by an earlier call of the same step when it is asked.
+    /// changed by an earlier call of the same step when it is asked. `told` goes on counting through the step.
     async fn next_calls(
         &mut self,
         events: &mut Vec<Kind>,
         rest: &mut Vec<ToolCall>,
+        told: &mut usize,
     ) -> Result<Vec<(ToolCall, Fate)>, Break> {
-        let decisions: Vec<Decision> = rest
-            .iter()
-            .map(|call| self.decide(call, self.is_exposed))
-            .collect();
-        let asks = |decision: &Decision| matches!(decision, Decision::Ask { .. });
-        let first = decisions.first().is_some_and(asks);
-        let same = decisions.iter().take_while(|one| asks(one) == first);
-        let count = same.count();
+        let decisions = self.decide_next(rest, told);
         let (mut settled, mut open) = (Vec::new(), Vec::new());
-        for (call, decision) in rest.drain(..count).zip(decisions) {
-            match decision {
-                Decision::Ask { why, .. } => open.push((call, why)),
-                Decision::Run => settled.push((call, Fate::Runs { allowed: None })),
-                Decision::Refuse(why) => settled.push((call, Fate::Refused(not_run(&why)))),
-            }
+        for (call, decision) in rest.drain(..decisions.len()).zip(decisions) {
+            let fate = match decision {
+                Decision::Ask { why, .. } => {
+                    let failure = self.certain_failure(&call).await;
+                    if failure.is_none() {
+                        open.push((call.clone(), why));
+                    }
+                    failure.map(Fate::Refused)
+                }
+                Decision::Run => Some(Fate::Runs { allowed: None }),
+                Decision::Refuse(why) => Some(Fate::Refused(not_run(&why))),
+            };
+            settled.push((call, fate));
         }
-        if first {
-            return self.ask_about(events, open).await;
-        }
-        Ok(settled)
+        let answers = match open.is_empty() {
+            true => Vec::new(),
+            false => self.ask_about(events, open).await?,
+        };
+        let mut answers = answers.into_iter();
+        let fates = settled.into_iter().filter_map(|(call, fate)| match fate {
+            Some(fate) => Some((call, fate)),
+            None => answers.next(),
+        });
+        Ok(fates.collect())
     }
 
-    /// Asks the owner about `calls`, each for its reason. What the model has said (`events`) is on the disk before: a restart asks again,
+    /// Returns the answer of a call that fails whatever the owner says: they are not asked about it. Of others nobody learns
+    /// so which files there are.
+    async fn certain_failure(&self, call: &ToolCall) -> Option<ToolOutput> {
+        let is_the_owners_alone = self.order.from_owner && !self.others_read;
+        if !is_the_owners_alone || self.order.form.is_some() {
+            return None;
+        }
+        let failure = self.offer.certain_failure(call, &self.context).await?;
+        Some(self.fenced(call, failure))
+    }
+
+    /// Returns an answer with what is untrusted of it in its fence.
+    fn fenced(&self, call: &ToolCall, output: ToolOutput) -> ToolOutput {
+        if output.from.is_none() {
+            return output;
+        }
+        let marker = fence::marker(self.order.run_id);
+        let text = fence::around(&marker, &call.name, &output.text);
+        ToolOutput { text, ..output }
+    }
+
+    /// Asks the owner about `calls`, each for its reason. What the model has said (`events`) is on disk before: a restart asks again,
     /// and the owner's answer is not lost.
     async fn ask_about(
         &mut self,
@@ -215,7 +243,7 @@ impl Running<'_> {
     }
 
     /// Runs `calls`; `events` go into the transcript together with the first beginning. Read-only
-    /// calls run at once, others one after the other; results stand in the order of the calls.
+    /// calls run at once, others one after the other; results are in the order of the calls.
     async fn run_calls(
         &mut self,
         mut events: Vec<Kind>,
@@ -223,9 +251,9 @@ impl Running<'_> {
     ) -> Result<Option<String>, Break> {
         let mut ends = Ends::default();
         self.context.untrusted = self.is_exposed;
-        let mut rest = calls;
+        let (mut rest, mut told) = (calls, 0);
         while !rest.is_empty() {
-            let calls = self.next_calls(&mut events, &mut rest).await?;
+            let calls = self.next_calls(&mut events, &mut rest, &mut told).await?;
             let at_once = calls.len() > 1
                 && calls.iter().all(|(call, _)| {
                     self.offer
@@ -267,7 +295,7 @@ impl Running<'_> {
         mut group: Vec<(ToolCall, Fate)>,
         ends: &mut Ends,
     ) -> Result<(), Break> {
-        // Once: what changes again and again is not asked about again and again.
+        // Once: what changes repeatedly is not asked about repeatedly.
         let mut has_changed = false;
         for (call, fate) in &group {
             has_changed = has_changed || self.has_changed(call, fate).await;
@@ -287,13 +315,13 @@ impl Running<'_> {
         }
         self.context.pins.clone_from(&self.session.state().pins);
         self.context.session = self.session.entry();
-        let (consent, mut questions) = Consent::new(self.order.owner.always());
+        let (ask_owner, mut questions) = AskOwner::new(self.order.owner.always());
         // Where nobody waits for the answer, nobody would see the question in time.
         let is_attended = self.order.from_owner && self.order.source.is_person();
-        self.context.consent = if is_attended {
-            consent
+        self.context.ask_owner = if is_attended {
+            ask_owner
         } else {
-            consent.unattended()
+            ask_owner.unattended()
         };
         let running = futures_util::future::join_all(
             group.iter().map(|(call, fate)| self.run_call(call, fate)),
@@ -366,18 +394,14 @@ impl Running<'_> {
                 &Context {
                     approved,
                     // What the owner typed word by word is theirs, wherever they typed it.
-                    untrusted: self.is_exposed
-                        && !self.offer.is_spelled_out(call, &Knows::typed(self)),
+                    untrusted: self.is_exposed && !self.offer.is_spelled_out(call, &self.typed()),
                     private_words: self.told_words(call),
                     call_id: call.id.clone(),
                     ..self.context.clone()
                 },
             )
             .await;
-        if output.from.is_some() {
-            output.text =
-                fence::around(&fence::marker(self.order.run_id), &call.name, &output.text);
-        }
+        output = self.fenced(call, output);
         record.end(output.is_error, &output.text);
         let duration_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
         self.emit(Step::ToolDone {
@@ -388,14 +412,15 @@ impl Running<'_> {
         (output, duration_ms)
     }
 
-    /// Returns the words that a call made out of untrusted words tells a sub-agent and that a search may not say unasked.
+    /// Returns the words that a call made out of untrusted text tells a sub-agent and that a search may not say unasked.
     fn told_words(&self, call: &ToolCall) -> Vec<String> {
         if !self.is_exposed {
             return Vec::new();
         }
-        let task = self.offer.task(call, &self.context);
-        task.map(|task| self.private_words(&task))
-            .unwrap_or_default()
+        match self.offer.reach(call, &self.context) {
+            Reach::Tells(task) => self.private_words(&task),
+            _ => Vec::new(),
+        }
     }
 
     /// Returns a call as the audit log names it.

@@ -11,15 +11,13 @@ use super::more_tools;
 use super::permission;
 use super::permission::{Circumstances, Decision, Question, Reach};
 use super::tool::{Context, SKILL_PROPOSE, Shown, Tool, ToolOutput};
+use super::tool_output;
 use crate::config;
 use crate::config::Policy;
 use crate::message::{Bounds, ToolCall};
 use crate::provider::ToolSpec;
 use crate::text;
 use crate::trust::Provenance;
-
-/// The most characters of a tool's answer that reach the model when the settings say nothing (specification §7).
-const MAX_OUTPUT: usize = 30_000;
 
 /// Estimated tokens of the tools that are shown while they fit: for models that pay little for them, and for others.
 /// The reference servers filesystem, git and time together have 5,600.
@@ -43,7 +41,7 @@ pub struct Registry {
 pub struct Rules {
     /// The tools that no sub-agent may use.
     pub denied: Vec<String>,
-    /// The most characters of an answer that reach the model.
+    /// The most characters of an answer that reach the model (`tools.max_output`), see [`tool_output`].
     pub max_output: usize,
 }
 
@@ -51,7 +49,7 @@ impl Default for Rules {
     fn default() -> Self {
         Self {
             denied: Vec::new(),
-            max_output: MAX_OUTPUT,
+            max_output: config::Tools::default().max_output,
         }
     }
 }
@@ -98,7 +96,7 @@ impl Registry {
         }
     }
 
-    /// Adds tools that come and go; they stand behind the others in every offer.
+    /// Adds tools that come and go; they are behind the others in every offer.
     pub fn with_changing(self, changing: Changing) -> Self {
         Self {
             changing: Some(changing),
@@ -261,12 +259,34 @@ impl Offer {
         })
     }
 
-    /// Returns what a call tells a sub-agent.
-    pub(super) fn task(&self, call: &ToolCall, context: &Context) -> Option<String> {
-        match self.get(&call.name)?.reach(&call.input, context) {
-            Reach::Tells(task) => Some(task),
-            _ => None,
-        }
+    /// Returns what a call reaches; of one that fails by itself nothing.
+    pub(super) fn reach(&self, call: &ToolCall, context: &Context) -> Reach {
+        let fits = |tool: &&Arc<dyn Tool>| fits(tool.as_ref(), &call.input).is_ok();
+        let tool = self.get(&call.name).filter(fits);
+        tool.map_or(Reach::Free, |tool| tool.reach(&call.input, context))
+    }
+
+    /// Returns true for a call that reads what is here and changes nothing: of a tool of ours that only reads and brings no
+    /// pages, or how a tool is used.
+    pub(super) fn only_looks(&self, call: &ToolCall) -> bool {
+        let of_ours = |tool: &Arc<dyn Tool>| {
+            tool.read_only() && !tool.brings_pages() && tool.server().is_none()
+        };
+        call.name == more_tools::NAME || self.get(&call.name).is_some_and(of_ours)
+    }
+
+    /// Returns why a call will fail whatever the owner says, where that is certain before. Files are read for that.
+    pub(super) async fn certain_failure(
+        &self,
+        call: &ToolCall,
+        context: &Context,
+    ) -> Option<ToolOutput> {
+        let tool = self.get(&call.name)?.clone();
+        fits(tool.as_ref(), &call.input).ok()?;
+        let (input, context) = (call.input.clone(), context.clone());
+        let look = move || tool.certain_failure(&input, &context);
+        let output = crate::sys::blocking(look).await?;
+        Some(self.shown(output))
     }
 
     /// Returns what the owner is asked about a call. Files are read for that, which may be large.
@@ -295,7 +315,7 @@ impl Offer {
             return ToolOutput::error(format!("the arguments do not fit: {reason}"));
         }
         let (arguments, context, running) = (input.clone(), context.clone(), tool.clone());
-        // A task of its own, so that a panic in a tool is an answer and not the end of the turn.
+        // A separate task, so that a panic in a tool is an answer and not the end of the turn.
         let task = tokio::spawn(async move { running.run(&arguments, &context).await });
         let mut output = match AbortOnDropHandle::new(task).await {
             Ok(output) => output,
@@ -306,12 +326,12 @@ impl Offer {
         }
         let harmless = |receipt: String| text::visible(&crate::secret::redact(&receipt));
         output.receipt = output.receipt.map(harmless);
-        // First redact, then cut: a secret cut in two would be known to nobody.
-        output.text = text::head_and_tail(
-            &crate::secret::redact(&output.text),
-            self.rules.max_output,
-            70,
-        );
+        self.shown(output)
+    }
+
+    /// Returns an answer as the model may read it.
+    fn shown(&self, mut output: ToolOutput) -> ToolOutput {
+        output.text = tool_output::redact_and_truncate(&output.text, self.rules.max_output);
         output
     }
 }

@@ -1,8 +1,8 @@
 //! The loop: ask the model, write down what it said, run its tools, write down what they said,
 //! until it has nothing more to ask for.
 //!
-//! Every step is in the transcript, on the disk, before the next begins; so a turn that a crash
-//! interrupted goes on from there ([`Agent::run`] starts by looking at what is already done).
+//! Every step is in the transcript, on disk, before the next begins; so a turn that a crash
+//! interrupted continues from there ([`Agent::run`] starts by looking at what is already done).
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -11,8 +11,9 @@ use std::time::{Duration, Instant};
 use chrono_tz::Tz;
 use tokio::sync::broadcast;
 
+use super::ask_owner::AskOwner;
 use super::compaction::{Need, Room};
-use super::consent::Consent;
+use super::followed::Followed;
 use super::interrupted_turn::{break_off, message};
 use super::loop_detector::Guard;
 use super::tool::{Context, Progress};
@@ -21,7 +22,7 @@ use super::turn_request::{Ended, Limits, Order, Reply, Written};
 use crate::audit;
 use crate::config::Compaction;
 use crate::cost;
-use crate::llm::{self, Away, Client, Paid, Prompt, Purpose};
+use crate::llm::{self, Client, Paid, Prompt, Purpose, Unavailable};
 use crate::media::Pictures;
 use crate::memory::{Memory, Scope};
 use crate::message::{AgentEvent, Block, Bounds, Message, Role, SessionKey, Step, Usage};
@@ -42,6 +43,7 @@ pub struct Agent {
     pub(super) pictures: Pictures,
     pub(super) memory: Arc<Memory>,
     pub(super) audit: audit::Log,
+    pub(super) followed: Followed,
     /// For days that are named.
     pub(super) zone: Tz,
 }
@@ -55,14 +57,14 @@ pub(super) enum Break {
     /// Its time was over, in these words.
     TooLong(String),
     /// It cannot go on now, and may later.
-    Away(Away),
+    Unavailable(Unavailable),
 }
 
 impl From<sys::Error> for Break {
     fn from(error: sys::Error) -> Self {
         let what = format!("the transcript cannot be written: {error}");
         if error.is_retryable() {
-            Break::Away(Away::disk(&what))
+            Break::Unavailable(Unavailable::disk(&what))
         } else {
             Break::Failed(what)
         }
@@ -72,14 +74,14 @@ impl From<sys::Error> for Break {
 impl From<llm::Error> for Break {
     fn from(error: llm::Error) -> Self {
         let error = match error.away() {
-            Ok(away) => return Break::Away(away),
+            Ok(away) => return Break::Unavailable(away),
             Err(error) => error,
         };
         match error {
             llm::Error::Failed(provider::Error::ContextOverflow { message }) => {
                 Break::Overflow(message)
             }
-            // Not today's money is missing: no day's would do.
+            // The call exceeds the limit itself, not the rest of today's: waiting for tomorrow would not help.
             llm::Error::Refused(refusal @ cost::Refusal::Cap { bound, limit, .. })
                 if bound > limit =>
             {
@@ -115,6 +117,7 @@ impl Agent {
             pictures,
             memory,
             audit: audit::Log::off(),
+            followed: Followed::default(),
             zone: Tz::UTC,
         }
     }
@@ -169,7 +172,7 @@ impl Agent {
                     receipts: turn.receipts(),
                 })
             }
-            Err(Break::Away(away)) => {
+            Err(Break::Unavailable(away)) => {
                 turn.emit(Step::RetryWait {
                     reason: away.detail.clone(),
                 });
@@ -191,9 +194,9 @@ pub(super) struct Running<'a> {
     pub(super) offer: Offer,
     /// Whether others than the owner read the answer.
     pub(super) others_read: bool,
-    /// Whether the model had read untrusted words when it made the calls of this step.
+    /// Whether the model had read untrusted text when it made the calls of this step.
     pub(super) is_exposed: bool,
-    /// How often the model was asked once more without them.
+    /// How often in a row the model was asked once more without them, and made no call that is asked about.
     pub(super) asked_without: u32,
     pub(super) context: Context,
     pub(super) guard: Guard,
@@ -211,7 +214,7 @@ impl<'a> Running<'a> {
         let context = Context {
             run_id: order.run_id.to_owned(),
             call_id: String::new(),
-            team: order.team.clone(),
+            spawner: order.spawner.clone(),
             session_id: session.id().to_owned(),
             session: session.entry(),
             conversation: SessionKey(session.head().key.clone()),
@@ -223,7 +226,7 @@ impl<'a> Running<'a> {
             approved: None,
             untrusted: false,
             private_words: Vec::new(),
-            consent: Consent::default(),
+            ask_owner: AskOwner::default(),
             cancel: order.cancel.clone(),
             progress: if owners_alone {
                 Progress::of_run(&agent.events, order.run_id, &key)
@@ -273,7 +276,7 @@ impl Running<'_> {
                 );
                 return self.conclude_with_receipts(text).await;
             }
-            // While the model is away there is time, and nobody who sums up.
+            // While the model is unreachable there is time, and nobody who sums up.
             if self.is_full() && !self.agent.client.is_down(self.order.model) {
                 self.make_room(Need::Full).await?;
             } else if calls > 0
@@ -423,7 +426,7 @@ impl Running<'_> {
         let (text, ended) = match broken {
             Break::Stopped if interrupted => ("the next message came".to_owned(), Ended::Stopped),
             Break::Stopped => ("stopped".to_owned(), Ended::Stopped),
-            Break::Away(Away { detail: reason, .. })
+            Break::Unavailable(Unavailable { detail: reason, .. })
             | Break::Failed(reason)
             | Break::Overflow(reason) => (
                 reason.clone(),
@@ -451,7 +454,7 @@ impl Running<'_> {
         )
         .await
         {
-            tracing::error!(%error, session = self.session.id(), "the end of a turn could not be written down");
+            tracing::error!(%error, session = self.session.id(), "the end of a turn could not be recorded");
         }
         ended
     }

@@ -9,8 +9,8 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::permission::Owner;
-use super::subagents::Team;
-use crate::llm::Away;
+use super::subagents::SubagentSpawner;
+use crate::llm::Unavailable;
 use crate::memory::Viewer;
 use crate::message::{Bounds, Message, Route, Source, ToolCall, Usage};
 use crate::provider::SystemBlock;
@@ -63,30 +63,32 @@ pub struct Order<'a> {
     pub person: &'a str,
     /// What they are called.
     pub person_name: &'a str,
-    /// Whether it is an owner's.
+    /// Whether an owner wrote it.
     pub from_owner: bool,
-    /// Whose memories it may use.
+    /// The person whose memories it may use.
     pub viewer: &'a Viewer,
-    /// The chat that is talked in, if it is one.
+    /// The chat of the conversation, if there is one.
     pub route: Option<&'a Route>,
-    /// The channel's id of the message that is answered.
+    /// The channel's id of the message being answered.
     pub message_id: Option<&'a str>,
     /// The source of the input.
     pub source: Source,
-    /// The run that its cost counts for: of a sub-agent that of whoever sent it.
+    /// The run that its cost is charged to: for a sub-agent, the run that started it.
     pub paying_run: &'a str,
     /// The most the run may cost, US dollars.
     pub budget_usd: Option<f64>,
-    /// The most its session may cost of that; `None` for all but sub-agents.
+    /// The most its session may cost of that; `None` for all except sub-agents.
     pub share_usd: Option<f64>,
-    /// What it may do less than others; `None` for all but sub-agents.
+    /// The restrictions of a sub-agent; `None` for all other turns.
     pub bounds: Option<&'a Bounds>,
     /// Who sends its sub-agents.
-    pub team: Option<Arc<dyn Team>>,
+    pub spawner: Option<Arc<dyn SubagentSpawner>>,
     /// The configured model.
     pub model: &'a str,
     /// The system text.
     pub system: Vec<SystemBlock>,
+    /// Words of it that are the owner's alone: a search says none of them unasked.
+    pub own_words: String,
     /// Ends the run at once.
     pub cancel: &'a CancellationToken,
     /// Whether it is ended by the person's next message: then what they asked stays in the conversation.
@@ -106,7 +108,7 @@ pub enum Written<'a> {
     Begin,
     /// More of it.
     Text(&'a str),
-    /// All that it said beside calls of tools, before they run; and whether it had read untrusted words.
+    /// All that it said in addition to calls of tools, before they run; and whether it had read untrusted text.
     Beside(&'a str, bool),
 }
 
@@ -118,7 +120,7 @@ pub enum Ended {
     /// It was stopped.
     Stopped,
     /// It cannot go on now; nothing of it ended. [`Agent::run`](super::Agent::run) goes on with it.
-    Waits(Away),
+    Waits(Unavailable),
     /// No answer came.
     Failed {
         /// Why, for the owner's eyes.

@@ -1,4 +1,4 @@
-//! What the five programs share: flags, exit codes, and how success and failure are said.
+//! Shared by the five programs: flags, exit codes, and the output of success and failure.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{IsTerminal, Write};
@@ -17,7 +17,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 pub use super::failure::{Exit, Failure};
 use crate::config::{Environment, Home, HomeFlags};
 use crate::standby::Role;
-use crate::{db, net, standby};
+use crate::{db, net, standby, sys};
 
 /// Flags that mean the same everywhere.
 #[derive(Debug, Clone, Args)]
@@ -105,7 +105,7 @@ pub(super) fn command(program: &str, words: &str) -> String {
     format!("{}{program}{flags} {words}", sudo())
 }
 
-/// Returns `sudo -u USER `, when sudo(8) itself started us: whoever reads a hint has the shell of somebody else.
+/// Returns `sudo -u USER `, when sudo(8) itself started us: anyone who reads a hint has the shell of somebody else.
 fn sudo() -> String {
     let parent = nix::unistd::getppid();
     let comm = std::fs::read_to_string(format!("/proc/{parent}/comm"));
@@ -137,7 +137,7 @@ pub(super) fn command_elsewhere(env: &Environment, program: &str, words: &str) -
     format!("{}{program}{} {words}", sudo(), flags.words())
 }
 
-/// Checks that the user's own directory is there, if the home lies in it: it is not ours to make.
+/// Checks that the user's own directory is there, if the home is in it: it is not ours to make.
 fn must_exist(env: &Environment, home: &Home) -> Result<(), Failure> {
     let Some(dir) = env.get("HOME").map(PathBuf::from) else {
         return Ok(());
@@ -184,7 +184,7 @@ pub fn parse<T: Parser + CommandFactory>() -> Result<T, ExitCode> {
         let wrong = error.use_stderr();
         if wrong && std::env::args_os().any(|argument| argument == "--json") {
             let text = error.to_string();
-            // What is missing stands in the lines below.
+            // What is missing is in the lines below.
             let lines = text.lines().map(str::trim);
             let message: Vec<&str> = lines.take_while(|line| !line.is_empty()).collect();
             let message = message.join(" ");
@@ -268,7 +268,7 @@ fn verb_elsewhere(verb: &str) -> Option<&'static str> {
     })
 }
 
-/// Returns true when a word too many stands in the line, as of a text without quotes.
+/// Returns true when a word too many is in the line, as of a text without quotes.
 fn is_loose_word(error: &clap::Error) -> bool {
     let word = error.get(ContextKind::InvalidArg);
     error.kind() == ErrorKind::UnknownArgument
@@ -320,6 +320,21 @@ pub fn may_write(home: &Home) -> Result<(), Failure> {
 pub fn prepare(home: &Home) -> Result<(), Failure> {
     must_be_there(home)?;
     Ok(home.create()?)
+}
+
+/// Checks that the settings that `--config` names are there, for who needs none of them but must not take a slip for a
+/// wish.
+///
+/// # Errors
+/// When they are not.
+pub fn named_settings_must_be_there(home: &Home) -> Result<(), Failure> {
+    let file = home.config_file();
+    // What may not be looked at is there.
+    if !home.config_is_named() || file.try_exists().unwrap_or(true) {
+        return Ok(());
+    }
+    let missing = std::io::Error::new(std::io::ErrorKind::NotFound, "there is no such file");
+    Err(sys::Error::at("read", file)(missing).into())
 }
 
 /// Checks that there is an agent at all: a misspelt directory is not one that knows nothing.
@@ -384,7 +399,7 @@ pub(super) fn http_client() -> Result<net::Client, Failure> {
         .map_err(|error| Failure::failed(format!("TLS cannot be set up: {}", error.without_url())))
 }
 
-/// Returns an event loop with one thread beside this one, for a command that asks the net.
+/// Returns an event loop with one thread in addition to this one, for a command that asks the net.
 ///
 /// # Errors
 /// When there are no threads left.
@@ -450,7 +465,7 @@ pub fn complain(program: &str, failure: &Failure) {
 /// Set when data could not be written; [`end`] says so.
 static LOST: AtomicBool = AtomicBool::new(false);
 
-/// Prints a line of data. A reader that has gone away is no error; a full disk is.
+/// Prints a line of data. A reader that has gone away is not an error; a full disk is.
 pub fn out(line: &str) {
     note_loss(put(&format!("{line}\n")));
 }
@@ -501,10 +516,12 @@ pub fn try_words(text: &str) -> std::io::Result<()> {
     }
 }
 
-/// Returns `text` without the characters that command terminals.
+/// Returns `text` without the characters that command terminals, or turn the direction of what is there: no language
+/// needs an override, an embedding or an isolate in plain text. Marks of direction and joiners stay.
 pub fn harmless(text: &str) -> String {
+    let turns = |c: char| matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     text.chars()
-        .filter(|c| !c.is_control() || matches!(c, '\n' | '\t'))
+        .filter(|c| (!c.is_control() || matches!(c, '\n' | '\t')) && !turns(*c))
         .collect()
 }
 
@@ -546,4 +563,18 @@ pub fn json<T: serde::Serialize>(document: &T) {
         })?;
         writeln!(out)
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_commands_a_terminal_or_turns_its_text_is_left_out() {
+        let hostile =
+            "\u{1b}]52;c;ZXZpbA==\u{7}a\u{202e}txt.exe\u{2066}b\u{2069}\u{202a}\u{9b}c\n\td";
+        assert_eq!(harmless(hostile), "]52;c;ZXZpbA==atxt.exebc\n\td");
+        let honest = "שלום\u{200f}!  a\u{200e}b  👨\u{200d}👩\u{200d}👧  می\u{200c}روم";
+        assert_eq!(harmless(honest), honest);
+    }
 }

@@ -1,4 +1,4 @@
-//! Colour on a terminal: when there is any, and which. It never says anything that the words beside
+//! Colour on a terminal: when there is any, and which. It never says anything that the words next to
 //! it do not say, so that nothing is lost without it.
 
 use std::io::IsTerminal;

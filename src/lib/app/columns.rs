@@ -1,4 +1,4 @@
-//! How wide words are on a terminal, and how they are cut to fit.
+//! The width of text on a terminal, and cutting to fit.
 
 use unicode_segmentation::UnicodeSegmentation;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};

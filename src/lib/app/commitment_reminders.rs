@@ -49,7 +49,7 @@ pub(super) fn order(home: &Home, config: &Config) -> Result<usize, Failure> {
             id,
             &encode(id, &command),
         )?;
-        // The spool is looked at now and then anyway.
+        // The spool is looked at from time to time anyway.
         let _ = fifo::ring(
             &home.fifo(),
             &encode(id, &Command::Spool { id: id.clone() }),

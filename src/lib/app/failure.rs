@@ -1,4 +1,4 @@
-//! How a program ends: its exit code, and what it says when it could not do its work.
+//! The end of a program: its exit code, and its error message with a hint.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -203,7 +203,7 @@ impl From<sys::Error> for Failure {
 fn who_may(path: &Path) -> String {
     let owner = |path: &Path| std::fs::symlink_metadata(path).ok().map(|meta| meta.uid());
     let own = nix::unistd::geteuid().as_raw();
-    // What lies in a closed directory, or is not there yet, is its directory's matter.
+    // What is in a closed directory, or is not there yet, is its directory's matter.
     let path = path
         .ancestors()
         .find(|path| owner(path).is_some())
@@ -237,8 +237,13 @@ fn who_may_of(path: &Path, owner: Option<u32>, around: Option<u32>, own: u32) ->
 impl From<db::Error> for Failure {
     fn from(error: db::Error) -> Self {
         let message = error.to_string();
+        let is_busy = error.is_busy();
         match error {
             db::Error::File(error) => Self::from(error),
+            db::Error::Failed { path, .. } if is_busy => Self::try_again(message).hint(format!(
+                "another program holds it and did not let go in time: `fuser {}` names it; end it, or try again later",
+                quote(&path)
+            )),
             db::Error::Damaged { path, .. } => Self::data(message).hint(format!(
                 "save what can be saved: sqlite3 {0} .recover > saved.sql; then move {0} away and start again",
                 path.display()
@@ -272,6 +277,24 @@ mod tests {
             failure.exit == Exit::Io && hint.starts_with(&named),
             "{hint}"
         );
+    }
+
+    #[test]
+    fn a_database_that_another_program_holds_is_tried_again_later() {
+        let failed = |code| {
+            let source = rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(code), None);
+            let failure = Failure::from(db::Error::of(Path::new("/h/my state/queue.db"), source));
+            (failure.exit, failure.hint.unwrap_or_default())
+        };
+        for code in [rusqlite::ffi::SQLITE_BUSY, rusqlite::ffi::SQLITE_LOCKED] {
+            let (exit, hint) = failed(code);
+            assert_eq!(exit, Exit::TryAgain);
+            let named = "another program holds it";
+            let command = "fuser '/h/my state/queue.db'";
+            assert!(hint.starts_with(named) && hint.contains(command), "{hint}");
+        }
+        let (exit, hint) = failed(rusqlite::ffi::SQLITE_FULL);
+        assert!(exit == Exit::Io && hint.contains("free space"), "{hint}");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! How a run of cron's programs is seen: a bar on a terminal, a word when another run is at it.
+//! Progress of the programs for cron: a bar on a terminal, a note when another run is active.
 
 use std::io::IsTerminal;
 
@@ -9,7 +9,7 @@ use super::cli;
 use super::cli::Shared;
 use crate::memory::Progress;
 
-/// A progress bar on standard error; nothing where that is no terminal or quiet is wanted.
+/// A progress bar on standard error; nothing where that is not a terminal or quiet is wanted.
 pub(super) struct Bar(Option<ProgressBar>);
 
 impl Bar {

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::config::{Environment, Home};
 
-/// Where systemd looks for units of users, beside the user's own directories (systemd.unit(5)).
+/// Where systemd looks for units of users, in addition to the user's own directories (systemd.unit(5)).
 const USER_DIRS: [&str; 6] = [
     "/etc/systemd/user",
     "/usr/local/share/systemd/user",
@@ -109,6 +109,12 @@ pub(super) fn is_enabled(env: &Environment, home: &Home) -> bool {
     wants.is_some_and(|dir| std::fs::symlink_metadata(dir.join(name(instance))).is_ok())
 }
 
+/// Returns the user's unit that starts the daemon of `home` by itself. A home that `--home` or `$AGENT_HOME` names has none.
+pub(super) fn enabled_of_user(env: &Environment, home: &Home) -> Option<String> {
+    let (instance, of_user) = place(env, home)?;
+    (of_user && is_enabled(env, home)).then(|| name(instance))
+}
+
 /// Returns what the unit of an instance is called.
 pub(super) fn name(instance: Option<&str>) -> String {
     match instance {
@@ -203,6 +209,29 @@ mod tests {
             ..HomeFlags::default()
         };
         assert_eq!(Unit::of(&env, &home(&env, settings)), None);
+    }
+
+    #[test]
+    fn the_enabled_unit_of_the_default_home_starts_no_home_that_was_named() {
+        let dir = tempfile::tempdir().expect("dir");
+        let user = dir.path().to_str().expect("text");
+        let env = Environment::of(&[("HOME", user)]);
+        let enabled = |instance: Option<&str>, named: Option<&str>| {
+            let flags = HomeFlags {
+                home: named.map(|name| dir.path().join(name)),
+                instance: instance.map(str::to_owned),
+                ..HomeFlags::default()
+            };
+            enabled_of_user(&env, &home(&env, flags))
+        };
+        assert_eq!(enabled(None, None), None);
+        let wants = dir.path().join(".config/systemd/user/default.target.wants");
+        std::fs::create_dir_all(&wants).expect("own directory");
+        let unit = "agent-daemon.service";
+        std::os::unix::fs::symlink("../gone", wants.join(unit)).expect("a link");
+        assert_eq!(enabled(None, None).as_deref(), Some(unit));
+        assert_eq!(enabled(Some("work"), None), None);
+        assert_eq!(enabled(None, Some("other")), None);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Tables: columns that stand below each other, whatever letters are in them, and that fit on a
+//! Tables: columns that are below each other, whatever letters are in them, and that fit on a
 //! terminal.
 
 use std::io::IsTerminal;

@@ -26,13 +26,13 @@ pub(super) struct Chain {
     len: u64,
     /// The last entry.
     last: Head,
-    /// Half a line of ours stands at the end.
+    /// Half a line of ours is at the end.
     is_torn: bool,
 }
 
 impl Chain {
     /// Opens the log, or begins one. What a crash left at its end is closed by an entry that says so; an end
-    /// that is not what the head says is noted for good.
+    /// that is not what the head says is noted permanently.
     pub(super) fn open(place: &Place) -> Result<Self, sys::Error> {
         begin(place)?;
         let head = read_head(&place.head)?;
@@ -139,7 +139,7 @@ impl Chain {
         write_head(&self.place, &self.last)
     }
 
-    /// Somebody may have replaced the file, or written into it: the chain goes on in the file that has the
+    /// Somebody may have replaced the file, or written into it: the chain continues in the file that has the
     /// name, and shows what was done to it. Returns whether a line that is not ours wants its end.
     fn is_touched(&mut self) -> std::io::Result<bool> {
         let ours = self.file.metadata()?;
@@ -153,7 +153,7 @@ impl Chain {
         if is_ours && len == self.len {
             return Ok(false);
         }
-        tracing::error!(file = %self.place.log.display(), "somebody else has changed the audit log");
+        tracing::error!(file = %self.place.log.display(), "another process has changed the audit log");
         self.len = len;
         let mut byte = [b'\n'];
         if let Some(at) = len.checked_sub(1) {
@@ -167,7 +167,7 @@ impl Chain {
         if let Err(error) = self.file.write_all(bytes) {
             if let Err(second) = self.file.set_len(self.len) {
                 self.is_torn = true;
-                tracing::error!(error = %second, "half an entry of the audit log could not be taken back");
+                tracing::error!(error = %second, "cannot remove an incomplete entry of the audit log");
             }
             return Err(error);
         }
@@ -195,7 +195,7 @@ struct End {
     last: Head,
     /// Whether it has no newline yet.
     wants_newline: bool,
-    /// What follows it and is no entry.
+    /// What follows it and is not an entry.
     left: Vec<u8>,
     /// The lines that were looked at.
     tail: Vec<u8>,
@@ -267,7 +267,7 @@ pub(super) fn read_head(path: &Path) -> Result<Option<Head>, sys::Error> {
     Ok(atomic::read(path)?.and_then(|bytes| serde_json::from_slice(&bytes).ok()))
 }
 
-/// A power cut must not leave it empty: whoever verifies the log would take that for a hand at work.
+/// A power cut must not leave it empty: a verifier would take that for a hand at work.
 fn write_head(place: &Place, head: &Head) -> Result<(), sys::Error> {
     let mut bytes = serde_json::to_vec(head).unwrap_or_default();
     bytes.push(b'\n');

@@ -22,7 +22,7 @@ impl Key {
             Ok(Some(bytes)) if bytes.len() == LEN => (Self::of(&bytes), None),
             Ok(old) => {
                 if old.is_some() {
-                    tracing::warn!(file = %place.key.display(), "this is no key; a new one is made");
+                    tracing::warn!(file = %place.key.display(), "the key of the audit log is invalid; a new one is created");
                 }
                 let bytes = random();
                 (

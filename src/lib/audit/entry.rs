@@ -20,7 +20,7 @@ pub(super) enum Event {
     Start { version: String, pid: u32 },
     /// It ended by itself.
     Stop { exit: u8 },
-    /// Settings were put in force, or refused.
+    /// Settings were activated, or refused.
     Config {
         at: &'static str,
         outcome: &'static str,
@@ -100,7 +100,7 @@ pub(super) struct Asked {
     pub(super) bound: String,
 }
 
-/// An entry that is surely on the disk: `audit.head`.
+/// An entry that is surely on disk: `audit.head`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Head {
     pub(super) seq: u64,
@@ -167,7 +167,7 @@ pub(super) struct Entry {
     pub(super) head: Option<Head>,
 }
 
-/// Why a line is no entry.
+/// Why a line is not an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Unfit {
     /// It has not the form of one.

@@ -89,7 +89,7 @@ impl Log {
         }
     }
 
-    /// Waits until what was recorded is on the disk, at most for `patience`; false when it is not.
+    /// Waits until what was recorded is on disk, at most for `patience`; false when it is not.
     pub fn flush(&self, patience: Duration) -> bool {
         let Some(open) = &self.0 else { return true };
         let (done, heard) = mpsc::sync_channel(1);
@@ -109,7 +109,7 @@ impl Log {
         self.record(|_| Event::Stop { exit });
     }
 
-    /// Settings were put in force `at` (`start`, `reload`) under this sandbox, or refused. `files` are
+    /// Settings were activated `at` (`start`, `reload`) under this sandbox, or refused. `files` are
     /// those of [`crate::config::settings_files`].
     pub fn configured(
         &self,

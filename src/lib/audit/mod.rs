@@ -3,7 +3,7 @@
 //! | file | holds |
 //! |---|---|
 //! | `audit.jsonl` | an entry a line, about 300 bytes each; nothing takes lines out, so it grows |
-//! | `audit.head` | number and hash of an entry that is on the disk: the log has at least these |
+//! | `audit.head` | number and hash of an entry that is on disk: the log has at least these |
 //! | `audit.key` | 32 random bytes, for the digests of arguments and results |
 //!
 //! ```text

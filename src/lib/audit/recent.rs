@@ -10,7 +10,7 @@ use crate::sys;
 use crate::sys::jsonl;
 
 /// Returns the newest `count` entries as they were written, oldest first; of a line that is none, or was
-/// changed, `kind` is `unreadable` and `line` what stands there, at most 200 characters.
+/// changed, `kind` is `unreadable` and `line` what is there, at most 200 characters.
 ///
 /// # Errors
 /// When the log cannot be read.

@@ -291,7 +291,7 @@ proptest! {
             room.live(after);
             #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss, reason = "a share of a small number")]
             let at = sure + ((room.text().len() - sure) as f64 * cut) as usize;
-            // Just the newline that closes a line cut off before: that is no place where a write stops.
+            // Just the newline that closes a line cut off before: that is not a place where a write stops.
             let at = if at == sure + 1 { sure } else { at };
             OpenOptions::new().write(true).open(&room.place.log).expect("open").set_len(at as u64).expect("cut");
             atomic::write(&room.place.head, &head, Durability::Rename).expect("write");

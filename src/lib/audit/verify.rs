@@ -14,7 +14,7 @@ use crate::{sys, text::hex};
 
 /// A line that is being written is looked at again after this long, so often.
 const AGAIN: (Duration, u32) = (Duration::from_millis(50), 20);
-/// A longer line is none of ours.
+/// A longer line is not one of ours.
 const LONGEST: u64 = 1 << 20;
 
 /// What was found.
@@ -30,13 +30,13 @@ pub struct Report {
     pub to: Option<String>,
     /// The hash of the last of them: noted down elsewhere it proves the entries up to it.
     pub hash: Option<String>,
-    /// What is no damage and good to know.
+    /// What is not damage and good to know.
     pub notes: Vec<Note>,
     /// The first line that does not fit.
     pub damage: Option<Damage>,
 }
 
-/// Something that happened to the record and is no damage.
+/// Something that happened to the record and is not damage.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Note {
     /// The line, from 1.
@@ -64,9 +64,9 @@ pub enum Kind {
     Changed,
     /// Lines are missing before this one.
     Removed,
-    /// A line stands there that does not belong there.
+    /// A line is there that does not belong there.
     Inserted,
-    /// Lines stand in another order.
+    /// Lines are in another order.
     Reordered,
     /// The end is missing, or another.
     Cut,
@@ -302,7 +302,7 @@ impl Reading {
         Ok(match entry.seq {
             seq if seq > expected && comes_later => self.damage(
                 Kind::Reordered,
-                format!("entry {seq} stands before entry {expected}"),
+                format!("entry {seq} is before entry {expected}"),
             ),
             seq if seq > expected => {
                 let missing = if seq == expected + 1 {
@@ -315,13 +315,13 @@ impl Reading {
             seq if seq == expected => self.damage(
                 Kind::Changed,
                 format!(
-                    "entry {seq} was written after another entry {} than stands before it",
+                    "entry {seq} was written after another entry {} than the one before it",
                     self.last.seq
                 ),
             ),
             seq => self.damage(
                 Kind::Inserted,
-                format!("entry {seq} stands here a second time, or in the wrong place"),
+                format!("entry {seq} is here a second time, or in the wrong place"),
             ),
         })
     }

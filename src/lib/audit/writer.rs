@@ -21,7 +21,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 pub(super) enum Word {
     /// This happened then.
     Entry(i64, Event),
-    /// Say when all is on the disk, or that it is not.
+    /// Say when all is on disk, or that it is not.
     Flush(SyncSender<bool>),
 }
 
@@ -49,7 +49,7 @@ impl Shared {
         }
     }
 
-    fn is_well_again(&self) {
+    fn clear_error(&self) {
         let mut ear = self.ear.lock();
         ear.1 = None;
         if let Some(tell) = &ear.0 {
@@ -184,7 +184,7 @@ impl Writer {
                     !self.waiting.is_empty() || self.shared.lost.load(Ordering::Relaxed) > 0;
                 self.due = waits.then(|| Instant::now() + PAUSE);
                 if std::mem::replace(&mut self.failing, waits) && !waits {
-                    self.shared.is_well_again();
+                    self.shared.clear_error();
                 }
             }
             Err(error) => self.fail(&error.to_string()),

@@ -46,7 +46,7 @@ pub enum Error {
     #[error("{}: its mode {mode:04o} lets group or others read it", path.display())]
     Mode { path: PathBuf, mode: u32 },
     /// A newer version of the program wrote the file.
-    #[error("{}: version {version} is not known, 1 is", path.display())]
+    #[error("{}: unknown version {version}; this build supports version 1", path.display())]
     Newer { path: PathBuf, version: u64 },
     #[error(transparent)]
     File(#[from] sys::Error),
@@ -56,10 +56,10 @@ pub enum Error {
     /// The provider needs a key and has none.
     #[error("the provider {provider} has no key")]
     Absent { provider: String },
-    #[error("the sign-in at {provider} has ended: {reason}")]
+    #[error("the sign-in to {provider} has expired: {reason}")]
     SignedOut { provider: String, reason: String },
     /// The issuer of tokens cannot be reached or has trouble.
-    #[error("{host} gave no token: {reason}")]
+    #[error("{host} issued no token: {reason}")]
     Trouble { host: String, reason: String },
     /// The issuer says no; `code` is the error code of RFC 6749 §5.2, or empty.
     #[error("{host} refused: {reason}")]

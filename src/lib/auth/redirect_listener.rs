@@ -1,4 +1,4 @@
-//! Where the browser comes back to: one path on 127.0.0.1, open while a sign-in waits (RFC 8252 §7.3).
+//! The redirect target of the browser: one path on 127.0.0.1, open during a sign-in (RFC 8252 §7.3).
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -192,7 +192,7 @@ async fn answer(stream: &mut TcpStream, status: &str, words: &str) {
          Cache-Control: no-store\r\nReferrer-Policy: no-referrer\r\nContent-Security-Policy: default-src 'none'\r\n\r\n",
         page.len()
     );
-    // The browser may have gone; what it brought counts all the same.
+    // The browser may have gone; what it brought counts nevertheless.
     let _ = stream.write_all(format!("{head}{page}").as_bytes()).await;
     let _ = stream.shutdown().await;
 }

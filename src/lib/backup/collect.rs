@@ -1,4 +1,4 @@
-//! What of a home goes into a backup, and in which order.
+//! Selects the files of a home for a backup, and their order.
 
 use std::collections::BTreeSet;
 use std::fs::{File, Metadata};
@@ -9,13 +9,11 @@ use std::path::{Path, PathBuf};
 use super::Error;
 use super::archive::{Attributes, Manifest, ROOT, Writer};
 use super::generations;
+use super::scratch::Scratch;
 use crate::config::Home;
-use crate::sys::lock;
+use crate::sandbox::{BeneathError, Root};
 use crate::{clock, db, sys};
 
-/// Below the state: where databases are copied to before they are added.
-const SCRATCH: &str = "backup.tmp";
-const LOCK: &str = "backup.lock";
 /// A file that is longer than this is copied to the scratch directory, because it could shrink while it is read.
 const IN_MEMORY: u64 = 16 << 20;
 /// How often a file that changed while it was read is read again.
@@ -67,17 +65,21 @@ pub struct Report {
     pub bytes: u64,
 }
 
-/// Writes a backup of `home` to `out`.
+/// Writes a backup of `home` to `out`. Where the home is full or only read, databases are copied to one of the directories
+/// `elsewhere`.
 ///
 /// # Errors
 /// When something of the home cannot be read, a database is damaged, or `out` cannot be written.
-pub fn write(home: &Home, options: Options, out: impl Write) -> Result<Report, Error> {
-    let _lock = lock::try_lock(&home.state().join(LOCK))?.ok_or(Error::Busy)?;
-    let scratch = Scratch::make(&home.state().join(SCRATCH))?;
+pub fn write(
+    home: &Home,
+    options: Options,
+    elsewhere: &[PathBuf],
+    out: impl Write,
+) -> Result<Report, Error> {
     let mut collector = Collector {
         home,
         options,
-        scratch: &scratch,
+        scratch: Scratch::make(home.state(), elsewhere)?,
         writer: Writer::start(out).map_err(writing)?,
         left_out: BTreeSet::from([LEFT_WORDS.to_owned()]),
     };
@@ -124,7 +126,12 @@ fn whose_hidden(name: &str, options: Options) -> Option<&'static str> {
 fn is_backup(name: &str, path: &Path) -> bool {
     let begins = || {
         let mut head = [0; ROOT.len()];
-        let read = File::open(path).and_then(|mut file| file.read_exact(&mut head));
+        // Something else may lie there by now.
+        let open = File::options()
+            .read(true)
+            .custom_flags(libc::O_NONBLOCK | libc::O_NOFOLLOW)
+            .open(path);
+        let read = open.and_then(|mut file| file.read_exact(&mut head));
         read.is_ok() && head == ROOT.as_bytes()
     };
     let is_archive = [".tar", ".part"].iter().any(|end| name.ends_with(end));
@@ -135,33 +142,10 @@ fn begins_with(file: &str, name: &str) -> bool {
     file.strip_prefix('.').unwrap_or(file).starts_with(name)
 }
 
-/// A directory that goes with this value; what a killed run left in it goes first.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn make(dir: &Path) -> Result<Self, sys::Error> {
-        match std::fs::remove_dir_all(dir) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                return Err(sys::Error::at("remove", dir)(error));
-            }
-            _ => {}
-        }
-        std::fs::create_dir(dir).map_err(sys::Error::at("make", dir))?;
-        Ok(Self(dir.to_owned()))
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        // The next backup removes it.
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
 struct Collector<'a, W: Write> {
     home: &'a Home,
     options: Options,
-    scratch: &'a Scratch,
+    scratch: Scratch<'a>,
     writer: Writer<W>,
     left_out: BTreeSet<String>,
 }
@@ -192,7 +176,7 @@ impl<W: Write> Collector<'_, W> {
             if !name.ends_with(".db") || name == "index.db" || !wanted(&path) || !path.is_file() {
                 continue;
             }
-            let copy = self.scratch.0.join(&name);
+            let copy = self.scratch.for_bytes(db::size(&path))?.join(&name);
             if db::snapshot(&path, &copy)? {
                 self.one(&copy, &format!("state/{name}"), Reading::Whole)?;
                 std::fs::remove_file(&copy).map_err(sys::Error::at("remove", &copy))?;
@@ -239,8 +223,24 @@ impl<W: Write> Collector<'_, W> {
         Ok(())
     }
 
-    /// Adds all files below `dir` as `name/…`, but not what lies in `later`.
+    /// Adds all files below `dir` as `name/…`, but not what is in `later`.
     fn tree(&mut self, dir: &Path, name: &str, later: &[&Path]) -> Result<(), Error> {
+        match Root::open(dir) {
+            Ok(root) => self.below(&root, dir, name, later).map(drop),
+            // It is not there, or what it is is told.
+            Err(_) => list(dir).map(drop),
+        }
+    }
+
+    /// Adds all of `dir`, which is `root` or below it; returns whether anything of it is in the archive.
+    fn below(
+        &mut self,
+        root: &Root,
+        dir: &Path,
+        name: &str,
+        later: &[&Path],
+    ) -> Result<bool, Error> {
+        let mut has_any = false;
         for entry in list(dir)? {
             let path = dir.join(&entry);
             let Some(entry) = entry.to_str() else {
@@ -254,7 +254,11 @@ impl<W: Write> Collector<'_, W> {
                     .insert(format!("{name} (the channel signs in again)"));
                 continue;
             }
-            if later.contains(&path.as_path()) || self.is_left(&name) || self.writer.has(&name) {
+            if self.writer.has(&name) {
+                has_any = true;
+                continue;
+            }
+            if later.contains(&path.as_path()) || self.is_left(&name) {
                 continue;
             }
             if let Some(whose) = whose_hidden(&name, self.options) {
@@ -265,28 +269,36 @@ impl<W: Write> Collector<'_, W> {
                 continue;
             };
             if meta.is_dir() {
-                self.tree(&path, &name, later)?;
+                has_any = true;
+                let is_empty = !self.below(root, &path, &name, later)?;
+                // Git takes no directory for a repository that lacks an empty one.
+                if is_empty && root.find_plain(&path).is_ok() {
+                    self.writer.directory(&name, meta.mode() & 0o777);
+                }
             } else if meta.is_symlink() {
+                has_any = true;
                 self.link(&path, &name)?;
             } else if meta.is_file() && is_backup(entry, &path) {
                 // Each would have all before it in it.
                 self.left_out.insert(format!("{name} (a backup)"));
             } else if meta.is_file() {
                 let is_log = name.starts_with("state/") && name.ends_with(".jsonl");
-                self.one(
-                    &path,
-                    &name,
-                    if is_log {
-                        Reading::Lines
-                    } else {
-                        Reading::Whole
-                    },
-                )?;
+                let reading = match is_log {
+                    true => Reading::Lines,
+                    false => Reading::Whole,
+                };
+                if self.add(&path, &name, reading, &|| plain(root, &path))? {
+                    has_any = true;
+                } else {
+                    self.left_out.insert(format!(
+                        "{name} (it was replaced by something else meanwhile)"
+                    ));
+                }
             } else {
                 self.left_out.insert(format!("{name} (not a file)"));
             }
         }
-        Ok(())
+        Ok(has_any)
     }
 
     fn is_left(&self, name: &str) -> bool {
@@ -336,20 +348,30 @@ impl<W: Write> Collector<'_, W> {
         }
     }
 
-    /// Adds one file; one that has gone meanwhile is left out.
+    /// Adds one file, or what a link in its place leads to; one that has gone meanwhile is left out.
     fn one(&mut self, path: &Path, name: &str, reading: Reading) -> Result<(), Error> {
+        self.add(path, name, reading, &|| there(File::open(path)))
+            .map(drop)
+    }
+
+    /// Adds the file at `path`, which `open` opens; returns false when it is there no more.
+    fn add(
+        &mut self,
+        path: &Path,
+        name: &str,
+        reading: Reading,
+        open: &dyn Fn() -> io::Result<Option<File>>,
+    ) -> Result<bool, Error> {
         for _ in 0..TRIES {
-            match self.read(path, reading) {
-                Ok(None) => return Ok(()),
+            match self.read(open, reading) {
+                Ok(None) => return Ok(false),
                 Ok(Some((meta, size, mut bytes))) => {
                     let attributes = Attributes {
                         mode: meta.mode() & 0o777,
                         modified: u64::try_from(meta.mtime()).unwrap_or(0),
                     };
-                    return self
-                        .writer
-                        .file(name, &mut bytes, size, attributes)
-                        .map_err(writing);
+                    let added = self.writer.file(name, &mut bytes, size, attributes);
+                    return added.map(|_| true).map_err(writing);
                 }
                 // It became shorter, or something else was renamed over it.
                 Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {}
@@ -359,10 +381,13 @@ impl<W: Write> Collector<'_, W> {
         Err(Error::Restless(path.to_owned()))
     }
 
-    fn read(&self, path: &Path, reading: Reading) -> io::Result<Option<(Metadata, u64, Bytes)>> {
-        let mut file = match File::open(path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            file => file?,
+    fn read(
+        &mut self,
+        open: &dyn Fn() -> io::Result<Option<File>>,
+        reading: Reading,
+    ) -> io::Result<Option<(Metadata, u64, Bytes)>> {
+        let Some(mut file) = open()? else {
+            return Ok(None);
         };
         let meta = file.metadata()?;
         let mut size = meta.len();
@@ -379,7 +404,8 @@ impl<W: Write> Collector<'_, W> {
                 .then(|| Some((meta, size, Bytes::Memory(io::Cursor::new(bytes)))))
                 .ok_or_else(|| io::ErrorKind::UnexpectedEof.into());
         }
-        let scratch = self.scratch.0.join("file");
+        let scratch = self.scratch.for_bytes(size);
+        let scratch = scratch.map_err(|error| error.source)?.join("file");
         let mut copy = File::options()
             .read(true)
             .write(true)
@@ -392,6 +418,24 @@ impl<W: Write> Collector<'_, W> {
         }
         copy.seek(SeekFrom::Start(0))?;
         Ok(Some((meta, size, Bytes::Disk(copy))))
+    }
+}
+
+/// Returns a file; `None` for one that is not there.
+fn there(opened: io::Result<File>) -> io::Result<Option<File>> {
+    match opened {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        opened => opened.map(Some),
+    }
+}
+
+/// Opens a regular file below `root` that no link leads to: a command of the agent may put a link to a secret where a file or
+/// a directory was a moment ago. `None` when it is there no more.
+fn plain(root: &Root, path: &Path) -> io::Result<Option<File>> {
+    match root.find_plain(path).and_then(|found| found.open()) {
+        Ok(file) => Ok(Some(file)),
+        Err(BeneathError::Io { source, .. }) => there(Err(source)),
+        Err(_) => Ok(None),
     }
 }
 
@@ -449,6 +493,32 @@ fn list(dir: &Path) -> Result<Vec<std::ffi::OsString>, Error> {
 mod tests {
     use super::*;
     use crate::sys::atomic;
+
+    #[test]
+    fn what_a_link_took_the_place_of_is_not_read() {
+        let dir = tempfile::tempdir().expect("dir");
+        let (tree, secret) = (dir.path().join("workspace"), dir.path().join("auth.json"));
+        std::fs::create_dir_all(tree.join("notes")).expect("dirs");
+        let write = |path: &Path| atomic::write(path, b"x", atomic::Durability::Rename);
+        for path in [&secret, &tree.join("own.md"), &tree.join("notes/a.md")] {
+            write(path).expect("write");
+        }
+        let root = Root::open(&tree).expect("there");
+        let is_read = |name: &str| plain(&root, &tree.join(name)).expect("told").is_some();
+        assert!(is_read("own.md") && is_read("notes/a.md"));
+        let link = |to: &Path, at: &str| std::os::unix::fs::symlink(to, tree.join(at));
+        for to in [&secret, &tree.join("notes/a.md")] {
+            std::fs::remove_file(tree.join("own.md")).expect("removed");
+            link(to, "own.md").expect("link");
+            assert!(!is_read("own.md"), "{}", to.display());
+        }
+        std::fs::rename(tree.join("notes"), tree.join("old")).expect("rename");
+        link(dir.path(), "notes").expect("link");
+        assert!(!is_read("notes/auth.json") && is_read("old/a.md"));
+        let fifo = tree.join("fifo");
+        nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).expect("fifo");
+        assert!(!is_read("fifo"));
+    }
 
     #[test]
     fn a_line_that_is_being_written_is_cut_off() {

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::Error;
+use super::scratch::ELSEWHERE;
 use crate::{clock, sys};
 
 const BEFORE: &str = "agent-";
@@ -41,14 +42,14 @@ pub fn newest(dir: &Path, now: i64) -> Result<Newest, Error> {
     })
 }
 
-/// Removes all but the newest `keep` backups in `dir` and returns what was removed. The one that was just `written` stays
+/// Removes all except the newest `keep` backups in `dir` and returns what was removed. The one that was just `written` stays
 /// whatever its name says, and counts; so do, uncounted, those whose time has not come: their clock was wrong, or ours is.
-/// Drafts of runs that were killed a day ago go, too. Other files stay.
+/// What runs left that were killed a day ago goes, too. Other files stay.
 ///
 /// # Errors
 /// When one cannot be removed.
 pub fn prune(dir: &Path, keep: usize, written: &Path, now: i64) -> Result<Vec<PathBuf>, Error> {
-    remove_drafts(dir);
+    remove_left_behind(dir);
     let mut gone = Generations::read(dir, now)?.past;
     gone.retain(|path| path != written);
     gone.truncate((gone.len() + 1).saturating_sub(keep.max(1)));
@@ -90,19 +91,27 @@ pub(super) fn is_backup(name: &str) -> bool {
     is_ours(name.strip_suffix(DRAFT).unwrap_or(name))
 }
 
-/// Removes the drafts that runs left which were killed.
-fn remove_drafts(dir: &Path) {
+/// Returns what runs left in `dir` which were killed: drafts, and directories of copies.
+fn left_behind(dir: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
-    let drafts = entries.filter(|entry| {
+    let left = entries.filter(|entry| {
         let name = entry.file_name();
-        let name = name.to_str().and_then(|name| name.strip_suffix(DRAFT));
+        let name = name.to_str().unwrap_or_default();
+        let is_draft = name.strip_suffix(DRAFT).is_some_and(is_ours);
         let age = entry.metadata().and_then(|meta| meta.modified());
-        let age = age.is_ok_and(|at| at.elapsed().is_ok_and(|age| age > LEFT_BEHIND));
-        name.is_some_and(is_ours) && age
+        let is_old = age.is_ok_and(|at| at.elapsed().is_ok_and(|age| age > LEFT_BEHIND));
+        (is_draft || name.starts_with(ELSEWHERE)) && is_old
     });
-    for draft in drafts {
-        // Whoever makes the next backup tries again.
-        let _ = std::fs::remove_file(draft.path());
+    left.map(|entry| entry.path()).collect()
+}
+
+fn remove_left_behind(dir: &Path) {
+    for path in left_behind(dir) {
+        // Anyone who makes the next backup tries again.
+        let _ = match path.is_dir() {
+            true => std::fs::remove_dir_all(&path),
+            false => std::fs::remove_file(&path),
+        };
     }
 }
 

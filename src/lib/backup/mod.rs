@@ -11,7 +11,8 @@
 //! A plain tar, so that tar, jq and sha256sum read it in ten years. The order in which the stores are read is
 //! the one in which a crash could have left them: what refers to something is read before it, memory.db before
 //! the queue, the spool and the jobs before the queue, the queue before the transcripts. A turn that was under
-//! way is resumed after a restore as after a crash.
+//! way is resumed after a restore as after a crash. A home on a disk that is full, or only read, is backed up too: its copies are
+//! made next to the backup or in the directory for temporary files.
 
 mod archive;
 mod collect;
@@ -19,13 +20,15 @@ mod generations;
 mod prove;
 mod record;
 mod restore;
+mod scratch;
 
 pub use archive::Contents;
 pub use collect::{LEFT, OF_CHANNEL, Options, Report, SECRETS, write};
 pub use generations::{DRAFT, new_path, newest, prune};
 pub use prove::{Proof, open_all, prove};
-pub use record::Record;
+pub use record::{Began, Record};
 pub use restore::restore;
+pub use scratch::is_under_way;
 
 use std::path::PathBuf;
 
@@ -46,7 +49,7 @@ pub enum Error {
     /// Another backup of this home is being made.
     #[error("another backup of this agent is being made")]
     Busy,
-    /// The file is no backup, or not as it was written.
+    /// The file is not a backup, or not as it was written.
     #[error("{}: {why}", path.display())]
     Damaged { path: PathBuf, why: String },
     /// A newer version wrote it.
@@ -60,9 +63,9 @@ pub enum Error {
     #[error("there is an agent already: {}", .0.display())]
     Occupied(PathBuf),
     /// A file changed each time it was read.
-    #[error("{} changes all the time", .0.display())]
+    #[error("{} keeps changing", .0.display())]
     Restless(PathBuf),
     /// What was restored does not work.
-    #[error("the restored agent is not whole: {0}")]
+    #[error("the restored agent is incomplete: {0}")]
     Unproved(String),
 }

@@ -104,7 +104,7 @@ fn lines(path: &Path) -> Result<Vec<Vec<u8>>, Error> {
     Ok(lines.map(<[u8]>::to_vec).collect())
 }
 
-/// Makes the index and asks for something that stands in a file; returns the question and where it was found.
+/// Makes the index and asks for something that is in a file; returns the question and where it was found.
 fn ask(home: &Home, env: &Environment) -> Result<Option<(String, String)>, Error> {
     let place = Place::of(home).with(embedder::opener(home, env, None));
     index::sync(&place, Mode::default(), &mut |_| {})?;
@@ -128,7 +128,7 @@ fn ask(home: &Home, env: &Environment) -> Result<Option<(String, String)>, Error
         }
     }
     Err(Error::Unproved(
-        "its memory does not find what stands in its files".to_owned(),
+        "its memory does not find the content of its files".to_owned(),
     ))
 }
 
@@ -181,8 +181,21 @@ fn said(path: &Path, line: &[u8]) -> Option<String> {
         .iter()
         .find_map(|block| block["text"].as_str())?;
     text.lines()
+        .map(without_marks)
         .max_by_key(|line| line.len())
         .map(str::to_owned)
+}
+
+/// Returns the words behind what the daemon set before them in `⟦…⟧`, such as the time.
+fn without_marks(mut line: &str) -> &str {
+    while let Some((_, rest)) = line
+        .trim_start()
+        .strip_prefix('⟦')
+        .and_then(|mark| mark.split_once('⟧'))
+    {
+        line = rest;
+    }
+    line.trim()
 }
 
 /// Adds the Markdown files below `dir`; what cannot be read has been restored by nobody.
@@ -209,6 +222,21 @@ fn facts_words(home: &Home) -> Result<Vec<String>, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_head_of_a_message_is_no_question() {
+        for (line, words) in [
+            ("⟦Sunday, 2026-11-29 02:30 UTC⟧", ""),
+            (
+                "⟦Sunday⟧ ⟦voice⟧ the boat lies in Lisbon",
+                "the boat lies in Lisbon",
+            ),
+            ("the boat ⟦photo⟧", "the boat ⟦photo⟧"),
+            ("⟦torn", "⟦torn"),
+        ] {
+            assert_eq!(without_marks(line), words);
+        }
+    }
 
     #[test]
     fn the_head_of_a_note_is_no_question() {

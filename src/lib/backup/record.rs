@@ -25,9 +25,11 @@ pub struct Record {
     pub regular: Option<Regular>,
     /// The last try, when it failed.
     pub failed: Option<Failed>,
+    /// The last try, when nothing is known of its end: it is under way, or was killed.
+    pub began: Option<Began>,
 }
 
-/// Backups that are made again and again.
+/// Backups that are made repeatedly.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Regular {
     /// When the last one was made.
@@ -45,6 +47,17 @@ pub struct Failed {
     pub at: i64,
     /// Why not.
     pub why: String,
+    /// What makes it again, behind the name of the program.
+    pub command: String,
+}
+
+/// A backup that began to be written into a file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Began {
+    /// When.
+    pub at: i64,
+    /// What is written meanwhile.
+    pub draft: PathBuf,
     /// What makes it again, behind the name of the program.
     pub command: String,
 }
@@ -68,7 +81,7 @@ impl Record {
     /// Notes that `command` made a backup, which is one of many when it `is_regular`.
     pub fn made(&mut self, command: String, is_regular: bool, now: i64) {
         self.made_at = Some(now);
-        self.failed = None;
+        (self.failed, self.began) = (None, None);
         if is_regular {
             let before = self.regular.as_ref().map_or(now, |regular| regular.at);
             self.regular = Some(Regular {
@@ -81,11 +94,18 @@ impl Record {
 
     /// Notes that `command` made none.
     pub fn failed(&mut self, command: String, why: String, now: i64) {
+        self.began = None;
         self.failed = Some(Failed {
             at: now,
             why,
             command,
         });
+    }
+
+    /// Returns the last try, when it was killed and has left its draft.
+    pub fn killed(&self, home: &Home) -> Option<&Began> {
+        let left = self.began.as_ref().filter(|began| began.draft.exists());
+        left.filter(|_| !super::is_under_way(home))
     }
 
     /// Returns the regular backups when they stay away, or when the last one is of a time that is far from coming: a clock

@@ -13,8 +13,8 @@ use crate::config::{Home, RESTORING};
 use crate::sys;
 use crate::sys::atomic;
 
-/// Writes all files of a backup into `home`. Each directory is filled beside its place first. A run that is broken
-/// off leaves [`Home::restoring`], with which no program of ours starts, and the same backup can be restored again.
+/// Writes all files and empty directories of a backup into `home`. Each directory is filled beside its place first. A run
+/// that is broken off leaves [`Home::restoring`], with which no program of ours starts, and the same backup can be restored again.
 ///
 /// # Errors
 /// [`Error::Occupied`] when there is something in the home, or a file that the backup has otherwise; when a file cannot be written.
@@ -78,6 +78,17 @@ fn fill(contents: &Contents, home: &Home, roots: &[PathBuf]) -> Result<(), Error
             }
         }
     })?;
+    for directory in &contents.manifest.directories {
+        // One of a place that is not known here has nothing in it.
+        let Some(to) = draft_of(home, &directory.path) else {
+            continue;
+        };
+        make_dir(&to)?;
+        if directory.path.starts_with("workspace/") {
+            let mode = Permissions::from_mode(0o700 | directory.mode & 0o777);
+            std::fs::set_permissions(&to, mode).map_err(sys::Error::at("make", &to))?;
+        }
+    }
     // Last, so that no file is written through one.
     for (path, target) in &links {
         path.parent().map_or(Ok(()), make_dir)?;
@@ -146,12 +157,21 @@ fn is_as_in(entry: &Entry, file: &Path) -> bool {
     }
 }
 
-/// Returns what stands where the backup has something else: hidden files, which make no home occupied.
+/// Returns what is where the backup has something else: hidden files, which make no home occupied.
 fn in_the_way(contents: &Contents, home: &Home) -> Option<PathBuf> {
     let mut places = contents.manifest.files.iter().filter_map(|entry| {
         let (root, rest) = place_of(home, &entry.path)?;
         Some((root.join(rest), entry))
     });
+    let directories = contents.manifest.directories.iter();
+    let mut directories = directories.filter_map(|directory| {
+        let (root, rest) = place_of(home, &directory.path)?;
+        Some(root.join(rest))
+    });
+    let is_other = |path: &PathBuf| path.symlink_metadata().is_ok_and(|meta| !meta.is_dir());
+    if let Some(other) = directories.find(is_other) {
+        return Some(other);
+    }
     places.find_map(|(path, entry)| {
         let is_free = path
             .symlink_metadata()
@@ -238,7 +258,7 @@ fn put(
     file.sync_all().map_err(fail())
 }
 
-/// Moves what lies in `from` into `to`, where directories may stand, and files that are the same: they stay.
+/// Moves what is in `from` into `to`, where directories may stand, and files that are the same: they stay.
 fn move_all(from: &Path, to: &Path) -> Result<(), sys::Error> {
     let entries = std::fs::read_dir(from).map_err(sys::Error::at("read", from))?;
     for entry in entries.flatten() {

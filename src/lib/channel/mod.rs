@@ -31,7 +31,7 @@ pub struct Incoming {
     pub message_id: String,
     /// The text; empty when there is none.
     pub text: String,
-    /// What came beside the text, in words: `location 52.52, 13.405`, `sticker 😀` …
+    /// What came in addition to the text, in words: `location 52.52, 13.405`, `sticker 😀` …
     pub kind: Option<String>,
     /// Files that came with the text and are still at the channel.
     pub media: Vec<Media>,
@@ -49,7 +49,7 @@ pub struct Incoming {
     pub forwarded: bool,
     /// Whose they are then, by the name they show; not always known.
     pub forwarded_from: Option<String>,
-    /// Whether nobody vouches for the sender, who is another one each time.
+    /// Whether nobody vouches for the sender, whose id is that of no person then.
     pub unverified: bool,
     /// Whether it is a new version of a message that came before.
     pub edited: bool,
@@ -66,7 +66,7 @@ pub struct Batch {
     pub offset: Option<(i64, i64)>,
     /// What came, in order.
     pub items: Vec<Incoming>,
-    /// To be answered when all of it is on the disk.
+    /// To be answered when all of it is on disk.
     pub done: tokio::sync::oneshot::Sender<()>,
 }
 

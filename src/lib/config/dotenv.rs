@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-/// A line that is no entry: its number from 1 and what is wrong, without its content.
+/// A line that is not an entry: its number from 1 and what is wrong, without its content.
 pub(super) type BadLine = (usize, &'static str);
 
 /// Returns the entries; the last of several alike wins. `#` begins a comment at the start of a line
@@ -23,10 +23,7 @@ pub(super) fn parse(text: &str) -> Result<BTreeMap<String, String>, BadLine> {
         let (name, value) = line.split_once('=').ok_or((number, "there is no `=`"))?;
         let name = name.trim_end();
         if !super::validate::is_variable(name) {
-            return Err((
-                number,
-                "what stands before `=` is not the name of a variable",
-            ));
+            return Err((number, "the text before `=` is not the name of a variable"));
         }
         let value = unquote(value.trim_start()).map_err(|problem| (number, problem))?;
         entries.insert(name.to_owned(), value);
@@ -104,7 +101,7 @@ fn nothing_after(rest: &str) -> Result<(), &'static str> {
     if rest.is_empty() || rest.starts_with('#') {
         Ok(())
     } else {
-        Err("something stands after the closing quote")
+        Err("there is text after the closing quote")
     }
 }
 
@@ -150,12 +147,12 @@ mod tests {
         check("A=1\nsk-secret", Err((2, "there is no `=`")));
         check(
             "123456:ABC=1",
-            Err((1, "what stands before `=` is not the name of a variable")),
+            Err((1, "the text before `=` is not the name of a variable")),
         );
         check("A='x\n", Err((1, "the quote is not closed")));
         check(
             "A=\"x\"y\n",
-            Err((1, "something stands after the closing quote")),
+            Err((1, "there is text after the closing quote")),
         );
     }
 

@@ -1,4 +1,4 @@
-//! What can be wrong with the settings.
+//! The errors in settings.
 
 use std::path::PathBuf;
 
@@ -43,8 +43,11 @@ pub enum Error {
         /// The parser's words.
         message: String,
     },
-    /// A section stands in a file twice, as when a block was pasted below a template that has it already.
-    #[error("{}:{second}: the section [{section}] stands twice, first in line {first}", file.display())]
+    /// agent.toml is not there any more, or empty, while what it said is active.
+    #[error("{} is missing or empty, and was not when it was read before", .0.display())]
+    Emptied(PathBuf),
+    /// A section is in a file twice, as when a block was pasted below a template that has it already.
+    #[error("{}:{second}: duplicate section [{section}], first in line {first}", file.display())]
     Twice {
         /// The file.
         file: PathBuf,
@@ -52,7 +55,7 @@ pub enum Error {
         section: String,
         /// Its first line, from 1.
         first: usize,
-        /// The line where it stands again.
+        /// The line where it is again.
         second: usize,
     },
     /// A setting has a value that cannot be.
@@ -83,7 +86,7 @@ pub enum Error {
         name: String,
         /// Where it stood first.
         first: String,
-        /// Where it stands again.
+        /// Where it is again.
         second: String,
     },
     /// No loaded provider has a model `primary`.
@@ -132,9 +135,9 @@ pub enum Error {
         /// What is wrong, without the content.
         problem: &'static str,
     },
-    /// A secret was asked for by something that is no variable name: perhaps the secret itself, so
+    /// A secret was asked for by something that is not a variable name: perhaps the secret itself, so
     /// it is not shown.
-    #[error("a secret is asked for by a name that is not the name of a variable")]
+    #[error("the name of a secret is not a valid variable name")]
     SecretName,
     /// A secret is not text.
     #[error("{origin}: the secret is not valid UTF-8")]
@@ -168,6 +171,7 @@ impl Error {
             | Self::BadName { .. }
             | Self::Syntax { .. }
             | Self::Twice { .. }
+            | Self::Emptied(_)
             | Self::Value { .. }
             | Self::UnknownKeys(_)
             | Self::NoProviderFile { .. }
@@ -206,7 +210,11 @@ impl Error {
             }
             Self::Syntax { file, line, .. } => format!("correct line {line} of {}, then `agent-daemon check`", file.display()),
             Self::Twice { file, section, first, second } => format!(
-                "merge the two: in {}, move what stands below line {second} up into [{section}] of line {first}, a key once, and delete line {second}",
+                "merge the two: in {}, move the lines below line {second} up into [{section}] of line {first}, a key once, and delete line {second}",
+                file.display()
+            ),
+            Self::Emptied(file) => format!(
+                "put {} back and send SIGHUP again; for the built-in settings, restart the daemon",
                 file.display()
             ),
             Self::Value { origin, key, .. } => format!("correct {}{origin}, then `agent-daemon check`", quoted(key, " in ")),

@@ -1,4 +1,4 @@
-//! What tells whether a settings file is still the one that was read.
+//! Detects whether a settings file has changed since it was read.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::home::Home;
+use crate::sys::atomic;
 use crate::text::sha256_hex;
 
 /// The settings files, each as it was.
@@ -18,6 +19,12 @@ pub struct FileDigests {
     /// By name those that are there: SHA-256 of the main one and the provider files, time and size of `.env`, so that
     /// nobody can guess its keys from it.
     files: BTreeMap<String, String>,
+    /// SHA-256 of `.env`, in the memory of who read it alone.
+    #[serde(skip)]
+    env: Option<String>,
+    /// Whether the main one sets anything, where it was read.
+    #[serde(skip)]
+    pub(super) is_set: bool,
 }
 
 impl FileDigests {
@@ -25,16 +32,36 @@ impl FileDigests {
     pub fn of(home: &Home) -> Self {
         let main = home.config_file();
         let main = std::path::absolute(main).unwrap_or_else(|_| main.to_owned());
-        Self::with(main, home)
+        Self {
+            env: sha256(&home.env_file()),
+            ..Self::with(main, home)
+        }
     }
 
     fn with(main: PathBuf, home: &Home) -> Self {
         let mut files = sha256_of(&main, home);
-        if let Ok(file) = std::fs::metadata(home.env_file()) {
-            let stamp = format!("{}.{:09} {}", file.mtime(), file.mtime_nsec(), file.len());
+        if let Some(stamp) = stamp(home) {
             files.insert(name(&home.env_file()), stamp);
         }
-        Self { main, files }
+        Self {
+            main,
+            files,
+            env: None,
+            is_set: false,
+        }
+    }
+
+    /// Takes the time of `.env` as it is now, when it was written again with the same content.
+    pub fn renew(&mut self, home: &Home) {
+        let (name, now) = (name(&home.env_file()), stamp(home));
+        if now.as_ref() == self.files.get(&name) || self.env.is_none() {
+            return;
+        }
+        if let Some(now) = now
+            && sha256(&home.env_file()) == self.env
+        {
+            self.files.insert(name, now);
+        }
     }
 
     /// Returns the names of the files that are not as they were when these were taken: changed, new, or gone.
@@ -64,13 +91,60 @@ fn sha256_of(main: &Path, home: &Home) -> BTreeMap<String, String> {
         .map(|entry| entry.path())
         .filter(|path| path.extension().is_some_and(|end| end == "toml"));
     let paths = std::iter::once(main.to_owned()).chain(providers);
-    let digest = |path: &Path| Some(sha256_hex(&std::fs::read(path).ok()?));
     paths
-        .filter_map(|path| Some((name(&path), digest(&path)?)))
+        .filter_map(|path| Some((name(&path), sha256(&path)?)))
         .collect()
+}
+
+/// Of a file only: who reads a FIFO may wait forever.
+fn sha256(path: &Path) -> Option<String> {
+    Some(sha256_hex(&atomic::read(path).ok()??))
+}
+
+/// Returns the time and the size of `.env`.
+fn stamp(home: &Home) -> Option<String> {
+    let file = std::fs::metadata(home.env_file()).ok()?;
+    Some(format!(
+        "{}.{:09} {}",
+        file.mtime(),
+        file.mtime_nsec(),
+        file.len()
+    ))
 }
 
 fn name(path: &Path) -> String {
     let name = path.file_name().unwrap_or_default();
     name.to_string_lossy().into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_env_file_that_is_written_again_as_it_was_has_not_changed_and_no_digest_of_it_is_stored() {
+        let dir = tempfile::tempdir().expect("dir");
+        let home = Home::at(dir.path());
+        let put = |text: &[u8], at: u64| {
+            atomic::write(&home.env_file(), text, atomic::Durability::Rename).expect("write");
+            let file = std::fs::File::options().append(true).open(home.env_file());
+            let at = std::time::UNIX_EPOCH + std::time::Duration::from_secs(at);
+            file.and_then(|file| file.set_modified(at))
+                .expect("own file");
+        };
+        put(b"KEY=a\n", 1);
+        let mut digests = FileDigests::of(&home);
+        put(b"KEY=a\n", 2);
+        assert_eq!(digests.changed(&home), [".env"], "by its time");
+        digests.renew(&home);
+        assert_eq!(digests.changed(&home), [] as [&str; 0]);
+        put(b"KEY=b\n", 3);
+        digests.renew(&home);
+        assert_eq!(digests.changed(&home), [".env"]);
+        let stored = serde_json::to_string(&digests).expect("plain data");
+        assert!(!stored.contains(&sha256_hex(b"KEY=a\n")), "{stored}");
+        let mut read: FileDigests = serde_json::from_str(&stored).expect("as it was");
+        read.renew(&home);
+        assert_eq!(read.changed(&home), [".env"]);
+    }
 }

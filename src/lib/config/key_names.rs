@@ -9,7 +9,7 @@ use super::types::{Channel, Config, Group, Hook, ROLES, Tier};
 /// A key or table that no setting has.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnknownKey {
-    /// The file and line, variable, credential or flag it stands in.
+    /// The file and line, variable, credential or flag it is in.
     pub origin: String,
     /// Its path.
     pub key: String,
@@ -56,7 +56,7 @@ impl Display for UnknownKey {
         if *is_table && table == "providers" {
             return write!(
                 f,
-                "; a provider has a file of its own, providers.d/{name}.toml, and its name stands in `load` of [providers]"
+                "; a provider has a file of its own, providers.d/{name}.toml, and its name is listed in `load` of [providers]"
             );
         }
         if let Some(by) = names_secret {
@@ -158,7 +158,7 @@ pub(super) fn nearest(unknown: &str, known: &[String]) -> Option<String> {
     }
 }
 
-/// Returns the key beside `unknown` that gives the name of such a secret: `telegram.token_env` for `telegram.bot_token`.
+/// Returns the key next to `unknown` that gives the name of such a secret: `telegram.token_env` for `telegram.bot_token`.
 fn names_secret(unknown: &str, known: &[String]) -> Option<String> {
     let (parent, name) = unknown.rsplit_once('.')?;
     let mut siblings = known.iter().filter_map(|key| sibling(key, parent));
@@ -175,7 +175,7 @@ fn ancestor(key: &str, name: &str) -> Option<String> {
     Some(key.split('.').take(depth + 1).collect::<Vec<_>>().join("."))
 }
 
-/// Cuts `key` to the level below `parent`, if it lies there: `telegram.groups.*.members` below
+/// Cuts `key` to the level below `parent`, if it is there: `telegram.groups.*.members` below
 /// `telegram` is `telegram.groups`.
 fn sibling(key: &str, parent: &str) -> Option<String> {
     let mut parts = key.split('.');
@@ -272,7 +272,7 @@ mod tests {
             (
                 "providers.ollama",
                 true,
-                "f:1: unknown section [providers.ollama]; a provider has a file of its own, providers.d/ollama.toml, and its name stands in `load` of [providers]",
+                "f:1: unknown section [providers.ollama]; a provider has a file of its own, providers.d/ollama.toml, and its name is listed in `load` of [providers]",
             ),
             (
                 "exec",

@@ -35,7 +35,7 @@ pub use file_digests::{FileDigests, settings_files};
 pub use home::{Home, HomeFlags, RESTORING};
 pub use key_names::UnknownKey;
 pub(crate) use key_names::edits;
-pub use load::{Loaded, Origin, Setting, load, load_config, providers_wanted};
+pub use load::{Loaded, Origin, Setting, load, load_after, load_config, providers_wanted};
 pub use provider_file::{
     Model, Models, OAuth, Provider, ProviderType, Ttl, present as provider_files, provider,
 };
@@ -55,4 +55,4 @@ pub use types::{
 };
 pub use types::{Channel as ChannelSettings, Display, GroupRules};
 pub use validate::{Note, SERVER_NAME, Warning, is_server_name};
-pub use vendors::{KeyInUse, VENDORS, Vendor, vendor};
+pub use vendors::{KeyInUse, VENDORS, Vendor, misspelt_word, vendor};

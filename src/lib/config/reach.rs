@@ -1,4 +1,4 @@
-//! What reaches out and in: the hosts that commands may connect to, and where the socket of the HTTP API may lie.
+//! Network access in both directions: the hosts that commands may connect to, and the permitted places of the HTTP API's socket.
 
 use std::path::{Path, PathBuf};
 
@@ -6,7 +6,7 @@ use super::error::Error;
 use super::key_names;
 use super::types::{Config, Listen};
 
-/// Refuses a socket where commands or tool servers may connect to it: whoever reaches the API may be the owner.
+/// Refuses a socket where commands or tool servers may connect to it: anything that reaches the API may be the owner.
 pub(super) fn check(
     config: &Config,
     workspace: &Path,
@@ -29,7 +29,7 @@ pub(super) fn check(
             origin: origin("http.listen"),
             key: "http.listen".to_owned(),
             message: format!(
-                "the socket lies in {}, where commands of the agent can connect to it: put it elsewhere, such as into /run",
+                "the socket is in {}, where commands of the agent can connect to it: put it elsewhere, such as into /run",
                 reach.display()
             ),
         }),

@@ -1,4 +1,4 @@
-//! Where the files lie that come with the programs.
+//! Finds the directory of the installed data files.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use super::Environment;
 const INSTALLED: &str = "share/agent-toolkit";
 
 /// Returns the directory of the files that come with the programs; `None` when there is none:
-/// `$AGENT_SHARE`, then `share/` beside the program, `../share/agent-toolkit`, and `share/` of the
+/// `$AGENT_SHARE`, then `share/` next to the program, `../share/agent-toolkit`, and `share/` of the
 /// source tree that the program was built in.
 pub fn share_dir(env: &Environment) -> Option<PathBuf> {
     match env.get("AGENT_SHARE") {

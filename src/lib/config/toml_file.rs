@@ -1,4 +1,4 @@
-//! One TOML file with the lines its keys stand on: the ground of every message that says
+//! One TOML file with the lines its keys are on: the ground of every message that says
 //! `FILE:LINE`.
 
 use std::ops::Range;
@@ -9,6 +9,7 @@ use toml::de::{DeTable, Deserializer};
 
 use super::error::Error;
 use super::key_names::UnknownKey;
+use crate::sys::atomic;
 
 /// A parsed file.
 pub(super) struct TomlFile {
@@ -22,13 +23,10 @@ pub(super) struct TomlFile {
 }
 
 impl TomlFile {
-    /// Reads `path`; an absent file is `None`.
+    /// Reads `path`; an absent file is `None`. Nothing waits for a FIFO that is there.
     pub(super) fn read(path: &Path) -> Result<Option<Self>, Error> {
-        match std::fs::read(path) {
-            Ok(bytes) => Self::parse(path, bytes).map(Some),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(Error::io("read", path)(error)),
-        }
+        let bytes = atomic::read(path).map_err(|error| Error::io("read", path)(error.source))?;
+        bytes.map(|bytes| Self::parse(path, bytes)).transpose()
     }
 
     /// Reads a file that is built in; `path` names it in messages.
@@ -44,8 +42,15 @@ impl TomlFile {
         })?;
         let failed = |error: &toml::de::Error| {
             let at = error.span().map_or(0, |span| span.start);
-            stands_twice(path, &text, at)
-                .unwrap_or_else(|| syntax_error(path, &text, at, error.message().to_owned()))
+            stands_twice(path, &text, at).unwrap_or_else(|| {
+                let message = match first_of_twins(&text, at) {
+                    Some(first) if error.message().starts_with("duplicate key") => {
+                        format!("{}, first in line {first}", error.message())
+                    }
+                    _ => error.message().to_owned(),
+                };
+                syntax_error(path, &text, at, message)
+            })
         };
         let spanned = DeTable::parse(&text).map_err(|error| failed(&error))?;
         let (mut values, mut names) = (Vec::new(), Vec::new());
@@ -127,7 +132,7 @@ impl TomlFile {
 fn decode_text<T: DeserializeOwned>(text: &str) -> Result<(T, Vec<String>), toml::de::Error> {
     let mut unknown = Vec::new();
     let value = serde_ignored::deserialize(Deserializer::parse(text)?, |key| {
-        // An optional table is a step of its own.
+        // An optional table is a separate step.
         unknown.push(key.to_string().replace(".?", ""));
     })?;
     Ok((value, unknown))
@@ -158,7 +163,7 @@ fn collect(
     }
 }
 
-/// Returns the error of a section that begins at the byte `at` and stands before it already.
+/// Returns the error of a section that begins at the byte `at` and is before it already.
 fn stands_twice(file: &Path, text: &str, at: usize) -> Option<Error> {
     let (second, _) = line_and_column(text, at);
     let section = text.lines().nth(second - 1).and_then(section_of)?;
@@ -170,6 +175,26 @@ fn stands_twice(file: &Path, text: &str, at: usize) -> Option<Error> {
         first,
         second,
     })
+}
+
+/// Returns the line, from 1, of the same section that sets the key of the line at the byte `at` before it.
+fn first_of_twins(text: &str, at: usize) -> Option<usize> {
+    let key = |line: &str| {
+        let (key, _) = line.split_once('=')?;
+        Some(key.trim().trim_matches(['"', '\'']).to_owned())
+    };
+    let (second, _) = line_and_column(text, at);
+    let twin = key(text.lines().nth(second - 1)?)?;
+    let before: Vec<&str> = text.lines().take(second - 1).collect();
+    let begins = before
+        .iter()
+        .rposition(|line| section_of(line).is_some())
+        .unwrap_or(0);
+    let first = before
+        .iter()
+        .skip(begins)
+        .position(|line| key(line).as_ref() == Some(&twin))?;
+    Some(begins + first + 1)
 }
 
 /// Returns the name of the section that a line begins; those of lists may stand many times.
@@ -229,7 +254,7 @@ mod tests {
         let (what, hint) = told(twice).expect("an error");
         assert_eq!(
             what,
-            "f:5: the section [mail.\"a b\"] stands twice, first in line 2"
+            "f:5: duplicate section [mail.\"a b\"], first in line 2"
         );
         assert!(
             hint.starts_with("merge the two: ")
@@ -238,8 +263,11 @@ mod tests {
             "{hint}"
         );
         assert_eq!(told("[[a]]\n[[a]]\n"), None, "lists of sections may");
-        let (what, _) = told("[a]\nx = 1\nx = 2\n").expect("an error");
-        assert!(what.starts_with("f:3:1: "), "{what}");
+        let (what, _) = told("[b]\nx = 0\n[a]\nx = 1\n\"x\" = 2\n").expect("an error");
+        assert!(
+            what.starts_with("f:5:1: ") && what.contains("first in line 4"),
+            "{what}"
+        );
     }
 
     fn bytes() -> impl Strategy<Value = Vec<u8>> {

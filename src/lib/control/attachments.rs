@@ -7,8 +7,9 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::spool::OWN_NAMES;
 use super::{Attachment, Id};
-use crate::sys::atomic;
+use crate::sys::{HeldDir, atomic};
 use crate::{sys, text};
 
 /// The largest file: what Telegram's Bot API lets a bot download, so that every door takes the same.
@@ -36,7 +37,7 @@ pub enum Error {
 /// them.
 ///
 /// # Errors
-/// [`Error::Unfit`] for what is no readable regular file of at most [`MAX_FILE`] bytes; nothing is
+/// [`Error::Unfit`] for what is not a readable regular file of at most [`MAX_FILE`] bytes; nothing is
 /// then left behind.
 pub fn leave(tmp: &Path, new: &Path, id: &Id, files: &[PathBuf]) -> Result<Vec<Attachment>, Error> {
     not_too_many(files.len())?;
@@ -155,7 +156,8 @@ fn move_in(draft: &Path, target: &Path, files: &[Attachment]) -> Result<(), sys:
 /// Removes the spooled files of command `id`.
 pub fn withdraw(new: &Path, id: &Id) {
     // What stays is cleared away with the orphans.
-    let _ = clear(&new.join(format!("{id}.d")));
+    let dir = HeldDir::open(new, OWN_NAMES);
+    let _ = dir.and_then(|dir| clear(&dir.at(format!("{id}.d"))));
 }
 
 /// Removes `files`, which [`leave`] left for a command that was not spooled; those of another command with this id
@@ -208,7 +210,7 @@ pub fn take_in_as(
     (id, own_id): (&Id, &Id),
     files: &mut [Attachment],
 ) -> Result<(), Error> {
-    let spooled = new.join(format!("{id}.d"));
+    let name = format!("{id}.d");
     if files.is_empty() {
         return Ok(());
     }
@@ -220,22 +222,25 @@ pub fn take_in_as(
     if !is_dir(&own) {
         make_dir(&own)?;
     }
-    if is_dir(&spooled) {
+    let held = HeldDir::open(new, OWN_NAMES)?;
+    if let Ok(spooled) = HeldDir::open(&new.join(&name), OWN_NAMES + 1) {
         // Another command of this id may have left its own; a channel has none.
         let is_wanted = |name: &std::ffi::OsStr| {
             id == own_id || files.iter().any(|file| name == file.path.as_str())
         };
-        for entry in std::fs::read_dir(&spooled)
-            .map_err(sys::Error::at("read", &spooled))?
+        for entry in spooled
+            .read()?
             .flatten()
             .filter(|entry| is_wanted(&entry.file_name()))
         {
-            std::fs::rename(entry.path(), own.join(entry.file_name()))
-                .map_err(sys::Error::at("take in", &entry.path()))?;
+            let name = entry.file_name();
+            spooled.with(&name, |path| {
+                std::fs::rename(path, own.join(&name)).map_err(sys::Error::at("take in", path))
+            })?;
         }
-        clear(&spooled)?;
     }
-    atomic::sync_dir(new).map_err(sys::Error::at("sync", new))?;
+    held.with(&name, clear)?;
+    atomic::sync_dir(&held.path()).map_err(sys::Error::at("sync", new))?;
     for (number, file) in files.iter_mut().enumerate() {
         let path = Path::new(&file.path);
         if path.is_absolute() {
@@ -249,6 +254,8 @@ pub fn take_in_as(
             && file.path != ".."
             && std::fs::symlink_metadata(&there).is_ok_and(|meta| meta.is_file());
         if !plain {
+            // A link that was left for us is not kept.
+            clear(&own)?;
             let why = format!("it is neither an absolute path nor a file in spool/new/{id}.d");
             return Err(Error::Unfit {
                 path: file.path.clone(),
@@ -310,7 +317,7 @@ fn open_regular(file: &Path) -> Result<File, Error> {
         .read(true)
         .custom_flags(nix::libc::O_NONBLOCK)
         .open(file);
-    // What says nothing about the file, only about the machine at this moment, is no fault of the file.
+    // What says nothing about the file, only about the machine at this moment, is not a fault of the file.
     let failed = |error: std::io::Error| match sys::Error::at("open", file)(error) {
         error if error.is_retryable() => Error::Io(error),
         error => unfit(reason(&error.source)),

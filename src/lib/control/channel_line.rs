@@ -1,4 +1,4 @@
-//! The lines of a channel that is a process of its own: what people wrote there, and what became of what was sent.
+//! The lines of a channel that is a separate process: what people wrote there, and what became of what was sent.
 //!
 //! ```text
 //! {"v":1,"id":"m-17","cmd":"user","channel":"matrix","chat":"!r:example.org","sender":{"id":"@ada:example.org","name":"Ada"},
@@ -10,6 +10,7 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
 
 use super::Attachment;
 use crate::message::{MAX_ID, is_channel_name, is_id};
@@ -21,7 +22,7 @@ const MAX_TEXT: usize = 200_000;
 const MAX_NAME: usize = 200;
 /// The longest error of a delivery that is kept, characters; the rest is cut.
 const MAX_ERROR: usize = 500;
-/// The longest pause that a channel may ask for: a chat is not to be silenced for good by a wrong number.
+/// The longest pause that a channel may ask for: a chat is not to be silenced permanently by a wrong number.
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(24 * 3600);
 
 /// Something that a person wrote, or a button that they pressed, on a channel.
@@ -33,7 +34,7 @@ pub struct Heard {
     /// Where.
     #[serde(deserialize_with = "id")]
     pub chat: String,
-    /// The thread or topic of the chat: a conversation of its own.
+    /// The thread or topic of the chat: a separate conversation.
     #[serde(
         deserialize_with = "optional_id",
         skip_serializing_if = "Option::is_none"
@@ -80,7 +81,7 @@ pub struct Heard {
 
 /// A person on a channel.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
+#[serde(default, expecting = "an object with `id`")]
 pub struct Person {
     /// Their id there, which never changes and nobody else can have.
     #[serde(deserialize_with = "id")]
@@ -127,7 +128,7 @@ pub struct Receipt {
     /// Seconds after which it is to be tried again; without it, it never arrives.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry_after: Option<f64>,
-    /// Whether it may have arrived all the same: it is sent once more, marked.
+    /// Whether it may have arrived nevertheless: it is sent once more, marked.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub unknown: bool,
 }
@@ -243,6 +244,41 @@ impl Receipt {
     }
 }
 
+/// Returns why a line is not read, with the field that is wrong in what a channel writes: every field may be absent there,
+/// and without this one something else is wrong, or nothing.
+pub(super) fn in_field(line: &Value, why: &serde_json::Error) -> String {
+    let why = why.to_string();
+    let is_heard = match line["cmd"].as_str() {
+        Some("user") if line.get("channel").is_some() => true,
+        Some("delivered") => false,
+        _ => return why,
+    };
+    let is_other = |line: &Value| {
+        let other = match is_heard {
+            true => Heard::deserialize(line).err(),
+            false => Receipt::deserialize(line).err(),
+        };
+        other.is_none_or(|other| other.to_string() != why)
+    };
+    match wrong_field(line, "", &is_other) {
+        Some(at) => {
+            let name = at.trim_start_matches('/').replace('/', ".");
+            format!("the field `{name}`: {why}")
+        }
+        None => why,
+    }
+}
+
+/// Returns the field below `at` without which a line `is_other`; both are JSON pointers.
+fn wrong_field(line: &Value, at: &str, is_other: &dyn Fn(&Value) -> bool) -> Option<String> {
+    line.pointer(at)?.as_object()?.keys().find_map(|name| {
+        let mut without = line.clone();
+        without.pointer_mut(at)?.as_object_mut()?.remove(name);
+        let field = format!("{at}/{name}");
+        is_other(&without).then(|| wrong_field(line, &field, is_other).unwrap_or(field))
+    })
+}
+
 fn channel_fits(channel: &str) -> Result<(), String> {
     if is_channel_name(channel) {
         return Ok(());
@@ -265,7 +301,7 @@ fn id_fits(name: &str, value: Option<&String>) -> Result<(), String> {
 
 /// An id, which many programs write as a number.
 #[derive(Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "expected an id: a text or a whole number")]
 enum WrittenId {
     Text(String),
     Number(i64),
@@ -291,7 +327,10 @@ fn optional_id<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::
 /// The id of the message alone, or what is known of it.
 fn answered<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Answered>, D::Error> {
     #[derive(Deserialize)]
-    #[serde(untagged)]
+    #[serde(
+        untagged,
+        expecting = "expected the id of a message, or an object with it as `message_id`"
+    )]
     enum Written {
         Id(WrittenId),
         Whole(Answered),
@@ -367,7 +406,32 @@ mod tests {
             ),
             (
                 format!(r#"{{{SAID},"text":"hi","edited":"yes"}}"#),
-                "expected a boolean",
+                "the field `edited`: invalid type: string \"yes\", expected a boolean",
+            ),
+            (
+                format!(r#"{{{SAID},"text":"hi","reply_to":true}}"#),
+                "the field `reply_to`: expected the id of a message, or an object",
+            ),
+            (
+                format!(r#"{{{SAID},"text":"hi","thread":[1]}}"#),
+                "the field `thread`: expected an id: a text or a whole number",
+            ),
+            (
+                format!(r#"{{{SAID},"text":"hi","edited":1,"thread":[1]}}"#),
+                "the field `",
+            ),
+            (
+                r#"{"cmd":"user","channel":"sms","chat":5,"sender":{"id":{}},"text":"x"}"#
+                    .to_owned(),
+                "the field `sender.id`: expected an id",
+            ),
+            (
+                r#"{"cmd":"user","channel":"sms","chat":5,"sender":"ada","text":"x"}"#.to_owned(),
+                "the field `sender`: invalid type: string \"ada\", expected an object with `id`",
+            ),
+            (
+                r#"{"cmd":"delivered","channel":"sms","key":{}}"#.to_owned(),
+                "the field `key`: expected an id",
             ),
             (
                 format!(r#"{{{SAID},"text":"{}"}}"#, "x".repeat(MAX_TEXT + 1)),

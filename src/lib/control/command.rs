@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::{Heard, Id, Receipt};
-use crate::message::{Approval, DeadLetters, JobOrder};
+use crate::message::{Approval, DeadLetters, JobOrder, PeopleOrder};
 
 /// What a line may say of a job that is added, see `jobs::Ask`.
 const JOB_FIELDS: [&str; 18] = [
@@ -49,7 +49,7 @@ pub enum Command {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         attachments: Vec<Attachment>,
     },
-    /// A message on a channel that is a process of its own; on a line `user` with `channel`.
+    /// A message on a channel that is a separate process; on a line `user` with `channel`.
     #[serde(rename = "user_of_channel", skip_deserializing)]
     Heard(Box<Heard>),
     /// What became of a message that such a channel was to send.
@@ -142,6 +142,8 @@ pub enum Command {
     /// Add, change or remove a job.
     #[serde(with = "job_line")]
     Job(JobOrder),
+    /// Change who may talk, as `agent-send --pair` does.
+    Pair(PeopleOrder),
     /// Run the heartbeat now, if it has a reason to.
     Heartbeat,
     /// Archive a session.
@@ -163,7 +165,7 @@ pub enum Command {
 pub struct Words {
     /// The text.
     pub text: String,
-    /// What the caller knows beside it; the model reads it first.
+    /// What the caller knows in addition to it; the model reads it first.
     pub context: Option<String>,
     /// The context tier.
     pub tier: Option<String>,
@@ -197,7 +199,7 @@ fn cli() -> String {
     "cli".to_owned()
 }
 
-/// A job on a line: `op`, `job`, and for `add` what `jobs::Ask` reads, beside them.
+/// A job on a line: `op`, `job`, and for `add` what `jobs::Ask` reads, in addition to them.
 mod job_line {
     use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
@@ -259,7 +261,7 @@ mod job_line {
 }
 
 impl Command {
-    /// Returns a text for somebody, with nothing beside it; `untrusted`: it is not the owner's own.
+    /// Returns a text for somebody, with nothing in addition to it; `untrusted`: it is not the owner's own.
     pub fn raw(to: String, text: String, untrusted: bool) -> Self {
         Self::Raw {
             to,
@@ -270,6 +272,30 @@ impl Command {
             emoji: None,
             untrusted,
             sticker: None,
+        }
+    }
+
+    /// Returns true for words that are blank where nothing else comes along.
+    pub fn says_nothing(&self) -> bool {
+        match self {
+            Self::User {
+                words, attachments, ..
+            }
+            | Self::Notify {
+                words, attachments, ..
+            } => words.text.trim().is_empty() && attachments.is_empty(),
+            Self::System { words, .. } => words.text.trim().is_empty(),
+            Self::Raw {
+                text,
+                attachments,
+                emoji,
+                sticker,
+                ..
+            } => {
+                let is_alone = attachments.is_empty() && emoji.is_none() && sticker.is_none();
+                text.trim().is_empty() && is_alone
+            }
+            _ => false,
         }
     }
 

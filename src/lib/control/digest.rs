@@ -1,4 +1,4 @@
-//! What makes a command the same when its id comes again.
+//! The digest that decides whether a command with a known id is the same.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! How the processes talk: commands in, answers out. This is the whole protocol.
+//! The protocol between the processes: commands in, answers out.
 //!
 //! A command is one JSON object. `agent-send` writes it to `spool/tmp/<id>.json`, fsyncs, renames
 //! it into `spool/new/` and wakes the daemon through the FIFO; the daemon commits it to `queue.db` and unlinks it.
@@ -11,12 +11,12 @@
 //!                                 {"v":1,"id":"disk-1","status":"done","reply":"…","tokens":812,"cost_usd":0.0031, …}
 //! ```
 //!
-//! | `cmd` | fields beside `id` | result |
+//! | `cmd` | fields in addition to `id` | result |
 //! |---|---|---|
 //! | `user` | `text`, `sender?`, `session?`, `context?`, `tier?`, `model?`, `untrusted?`, `stream?`, `attachments?` | a turn; its reply goes to the caller |
 //! | `user` with `channel` | `chat`, `thread?`, `group?`, `mentioned?`, `sender`, `message_id`, `text`, `reply_to?`, `attachments?`, `edited?`, `button?` … | a turn; its reply goes to that channel |
 //! | `delivered` | `channel`, `key`, `message_id` or `error`, `retry_after?`, `unknown?` | the record of what that channel sent |
-//! | `system` | `text`, `source?`, `tier?`, `model?`, `untrusted?` | a turn on an event; nobody else hears of it |
+//! | `system` | `text`, `source?`, `tier?`, `model?`, `untrusted?` | a turn on an event; nobody else learns of it |
 //! | `notify` | `text`, `source`, `ref?`, `data?`, `tier?`, `model?`, `untrusted?`, `attachments?` | a turn on an event; its reply goes to the owner |
 //! | `raw` | `to`, `text` | the text goes to a chat, no model is asked |
 //! | `reset` | `target` | the session is archived |
@@ -122,7 +122,7 @@ impl Order {
     }
 }
 
-/// A line that is no command.
+/// A line that is not a command.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}")]
 pub struct Bad {
@@ -136,7 +136,8 @@ pub struct Bad {
 /// absent.
 ///
 /// # Errors
-/// When it is no JSON object, its version or command is unknown, or a field is missing or wrong.
+/// When it is no JSON object, its version or command is unknown, a field is missing or wrong, or it brings no words and no
+/// files where it should.
 pub fn decode(line: &[u8]) -> Result<Order, Bad> {
     let bad = |reason: String| Bad { id: None, reason };
     let value: Value = text::json::parse(line).map_err(|error| bad(format!("no JSON: {error}")))?;
@@ -162,15 +163,16 @@ pub fn decode(line: &[u8]) -> Result<Order, Bad> {
     }
     name_after_line(&mut fields, id.as_ref());
     let of_channel = is_of_channel(&fields);
-    let fields = Value::Object(fields);
-    let command = if of_channel {
-        serde_json::from_value(fields).map(|heard| Command::Heard(Box::new(heard)))
-    } else {
-        serde_json::from_value(fields)
+    let line = Value::Object(fields);
+    let command = match of_channel {
+        true => Heard::deserialize(&line).map(|heard| Command::Heard(Box::new(heard))),
+        false => Command::deserialize(&line),
     };
-    let command = match command.map_err(|error| wrong(error.to_string()))? {
+    let in_field = |why: serde_json::Error| wrong(channel_line::in_field(&line, &why));
+    let command = match command.map_err(in_field)? {
         Command::Heard(heard) => Command::Heard(Box::new(heard.checked().map_err(wrong)?)),
         Command::Delivered(receipt) => Command::Delivered(receipt.checked().map_err(wrong)?),
+        command if command.says_nothing() => return Err(wrong("the text is empty".to_owned())),
         command => command,
     };
     Ok(Order {
@@ -217,7 +219,7 @@ pub fn encode(id: &Id, command: &Command) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::message::{Approval, JobOrder};
+    use crate::message::{Approval, JobOrder, PeopleOrder};
     use proptest::prelude::*;
 
     fn reason(line: &str) -> String {
@@ -332,6 +334,26 @@ mod tests {
     fn a_bad_line_with_an_id_can_be_answered() {
         let bad = decode(br#"{"id":"a1","cmd":"user"}"#).expect_err("bad");
         assert_eq!(bad.id.as_ref().map(Id::as_str), Some("a1"));
+    }
+
+    #[test]
+    fn words_that_say_nothing_are_no_command_unless_something_comes_along() {
+        for line in [
+            r#"{"cmd":"user","text":""}"#,
+            r#"{"cmd":"user","text":" \n\t"}"#,
+            r#"{"cmd":"system","text":""}"#,
+            r#"{"cmd":"notify","source":"s","text":" "}"#,
+            r#"{"cmd":"raw","to":"owner","text":""}"#,
+        ] {
+            assert_eq!(reason(line), "the text is empty", "{line}");
+        }
+        for line in [
+            r#"{"cmd":"user","text":"","attachments":[{"path":"a"}]}"#,
+            r#"{"cmd":"raw","to":"owner","text":"","emoji":"x","reply_to":"1"}"#,
+            r#"{"cmd":"raw","to":"owner","text":"","sticker":"a :: b"}"#,
+        ] {
+            assert!(decode(line.as_bytes()).is_ok(), "{line}");
+        }
     }
 
     #[test]
@@ -500,6 +522,11 @@ mod tests {
             compact,
             approval,
             job,
+            Just(Command::Pair(PeopleOrder::Owner)),
+            name().prop_map(|person| {
+                let person = person.unwrap_or_default();
+                Command::Pair(PeopleOrder::Block { person })
+            }),
             Just(Command::Heartbeat)
         ]
     }
@@ -508,7 +535,13 @@ mod tests {
         #[test]
         fn what_is_encoded_is_decoded(command in commands()) {
             let id = Id::new();
-            let order = decode(encode(&id, &command).as_bytes()).expect("order");
+            let order = decode(encode(&id, &command).as_bytes());
+            if command.says_nothing() {
+                let refused = Bad { id: Some(id), reason: "the text is empty".to_owned() };
+                prop_assert_eq!(order, Err(refused));
+                return Ok(());
+            }
+            let order = order.expect("order");
             prop_assert_eq!(order, Order { id, answer: true, command });
         }
     }

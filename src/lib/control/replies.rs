@@ -1,4 +1,4 @@
-//! Answers to commands: `replies/<id>.json`, rewritten whole as the command advances. Beside it,
+//! Answers to commands: `replies/<id>.json`, rewritten whole as the command advances. Next to it,
 //! for a caller who wants to read along, `replies/<id>.part`: plain text that grows while the reply
 //! is written and goes when the reply is there.
 
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Id;
 use crate::message::Wanted;
-use crate::sys::{Error, atomic};
+use crate::sys::{Error, HeldDir, atomic};
 
 /// The error of a command that was stopped.
 pub const STOPPED: &str = "stopped";
@@ -85,7 +85,7 @@ pub struct Ask {
     pub id: String,
     /// The tool.
     pub tool: String,
-    /// What would be done. Others may have chosen these words: whoever shows them escapes them.
+    /// What would be done. Others may have chosen these words: anyone who shows them escapes them.
     pub text: String,
     /// Why it is asked.
     pub why: String,
@@ -143,7 +143,7 @@ pub struct Part {
 }
 
 impl Part {
-    /// Begins the file of command `id`, empty. One that a crash left is another file: whoever reads
+    /// Begins the file of command `id`, empty. One that a crash left is another file: a process that reads
     /// along has come somewhere in that, and can tell by its inode.
     ///
     /// # Errors
@@ -200,13 +200,17 @@ pub fn path(dir: &Path, id: &str) -> PathBuf {
 /// When the directory is missing, not writable or full.
 pub fn write(dir: &Path, reply: &Reply) -> Result<(), Error> {
     let bytes = serde_json::to_vec(reply).unwrap_or_default();
-    atomic::write(&path(dir, &reply.id), &bytes, atomic::Durability::Rename)
+    // In a channel's directory its process makes of the name `replies` what it likes.
+    let name = path(Path::new(""), &reply.id);
+    HeldDir::open(dir, 1)?.with(name, |path| {
+        atomic::write(path, &bytes, atomic::Durability::Rename)
+    })
 }
 
 /// Reads an answer; `None` when there is none.
 ///
 /// # Errors
-/// When it cannot be read or is no answer.
+/// When it cannot be read or is not an answer.
 pub fn read(dir: &Path, id: &Id) -> Result<Option<Reply>, Error> {
     let path = path(dir, id.as_str());
     let Some(bytes) = atomic::read(&path)? else {

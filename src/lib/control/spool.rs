@@ -1,4 +1,4 @@
-//! The spool: commands that wait on the disk until the daemon has them in `queue.db`.
+//! The spool: commands that wait on disk until the daemon has them in `queue.db`.
 //!
 //! `spool/tmp/<id>.json` (being written) → rename → `spool/new/<id>.json` (accepted, durable).
 
@@ -7,7 +7,10 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use super::{Id, MAX_COMMAND};
-use crate::sys::{Error, atomic};
+use crate::sys::{Error, HeldDir, atomic, read_foreign};
+
+/// The names `spool/new`: in a channel's directory its process makes of them what it likes.
+pub(super) const OWN_NAMES: usize = 2;
 
 /// Leaves `line` in the spool under `id`; it survives a power cut when the call returns. Returns false when a
 /// command with this id waits already: the first stays.
@@ -27,6 +30,16 @@ pub struct Entry {
     pub path: PathBuf,
 }
 
+impl Entry {
+    fn dir(&self) -> Result<HeldDir, Error> {
+        HeldDir::open(self.path.parent().unwrap_or(&self.path), OWN_NAMES)
+    }
+
+    fn name(&self) -> &Path {
+        self.path.file_name().unwrap_or_default().as_ref()
+    }
+}
+
 /// Returns the waiting commands in the order in which they came: by the time of their last change, then by id.
 /// Files with other names are not ours and stay.
 ///
@@ -44,8 +57,8 @@ pub fn scan(new: &Path) -> Result<Vec<Entry>, Error> {
 /// # Errors
 /// When the directory cannot be read.
 pub fn scan_but(new: &Path, known: &HashSet<Id>) -> Result<Vec<Entry>, Error> {
-    let mut entries: Vec<(SystemTime, Entry)> = std::fs::read_dir(new)
-        .map_err(Error::at("read", new))?
+    let mut entries: Vec<(SystemTime, Entry)> = HeldDir::open(new, OWN_NAMES)?
+        .read()?
         .flatten()
         .filter_map(|entry| {
             let id = Id::parse(entry.file_name().to_str()?.strip_suffix(".json")?)?;
@@ -53,7 +66,7 @@ pub fn scan_but(new: &Path, known: &HashSet<Id>) -> Result<Vec<Entry>, Error> {
                 return None;
             }
             let changed = entry.metadata().and_then(|meta| meta.modified());
-            let path = entry.path();
+            let path = new.join(entry.file_name());
             Some((
                 changed.unwrap_or(SystemTime::UNIX_EPOCH),
                 Entry { id, path },
@@ -70,18 +83,24 @@ pub fn scan_but(new: &Path, known: &HashSet<Id>) -> Result<Vec<Entry>, Error> {
 /// When it cannot be read now. What can never be read (no regular file, larger than
 /// [`MAX_COMMAND`]) has the kind `InvalidData`.
 pub fn read(entry: &Entry) -> Result<Option<Vec<u8>>, Error> {
-    let never = |why: &str| {
-        Err(Error::at("read", &entry.path)(std::io::Error::new(
-            std::io::ErrorKind::InvalidData,
-            why.to_owned(),
-        )))
-    };
-    match std::fs::symlink_metadata(&entry.path) {
-        Ok(meta) if !meta.is_file() => never("it is not a regular file"),
-        Ok(meta) if meta.len() > MAX_COMMAND => never("it is too large"),
-        Ok(_) => atomic::read(&entry.path),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(Error::at("read", &entry.path)(error)),
+    let read = entry
+        .dir()
+        .and_then(|dir| dir.with(entry.name(), |path| read_foreign(path, MAX_COMMAND)));
+    match read {
+        Err(error) if error.source.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        read => read,
+    }
+}
+
+/// Removes a waiting command.
+///
+/// # Errors
+/// When it stays.
+pub fn remove(entry: &Entry) -> Result<(), Error> {
+    let remove = |path: &Path| std::fs::remove_file(path).map_err(Error::at("remove", path));
+    match entry.dir().and_then(|dir| dir.with(entry.name(), remove)) {
+        Err(error) if error.source.kind() != std::io::ErrorKind::NotFound => Err(error),
+        Ok(()) | Err(_) => Ok(()),
     }
 }
 

@@ -65,8 +65,9 @@ impl Alert {
                 self.spent_usd
             ),
             false => format!(
-                "{} % of the {whose}'s limit are spent: ${:.4} of ",
-                self.percent, self.spent_usd
+                "{} % of the {whose}'s limit is spent: ${:.4} of ",
+                self.part(),
+                self.spent_usd
             ),
         };
         let kind = if self.is_refusal() {
@@ -89,6 +90,16 @@ impl Alert {
             nano(self.limit_usd),
             self.percent
         )
+    }
+
+    /// Returns the step that was passed; beyond the limit, what was really spent of it, percent.
+    fn part(&self) -> i64 {
+        let (spent, limit) = (nano(self.spent_usd), nano(self.limit_usd).max(1));
+        let really = i128::from(spent) * 100 / i128::from(limit);
+        match self.percent {
+            100 => i64::try_from(really).unwrap_or(i64::MAX).max(100),
+            step => step,
+        }
     }
 
     fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
@@ -197,7 +208,7 @@ impl Ledger {
             .await
     }
 
-    /// Notes that the owner was told of `alert`.
+    /// Notes that the owner was notified of `alert`.
     ///
     /// # Errors
     /// See [`db::Error`].
@@ -210,7 +221,7 @@ impl Ledger {
     }
 }
 
-/// Returns the alerts of the local day and month of `now`, for the limits in force, in order.
+/// Returns the alerts of the local day and month of `now`, for the active limits, in order.
 ///
 /// # Errors
 /// See [`db::Error`].

@@ -154,6 +154,16 @@ impl Ledger {
         })
     }
 
+    /// Waits until the database is damaged beyond use, see [`db::Writer::lost`].
+    pub async fn lost(&self) {
+        self.writer.lost().await;
+    }
+
+    /// Returns true while another program holds the database, see [`db::Writer::is_held`].
+    pub fn is_held(&self) -> bool {
+        self.writer.is_held()
+    }
+
     /// Counts days and months in `zone` from now on, here and in all clones.
     pub fn set_zone(&self, zone: Tz) {
         *self.zone.lock() = zone;

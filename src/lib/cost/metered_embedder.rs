@@ -15,7 +15,7 @@ use crate::provider;
 use crate::provider::{BoxFuture, embeddings};
 
 /// Where the requests of one model are paid.
-pub struct Till {
+pub struct EmbeddingMeter {
     home: Home,
     env: Environment,
     /// `None` until something is paid: a run that pays nothing does not open it.
@@ -36,8 +36,8 @@ struct Open {
     bound: Option<i64>,
 }
 
-impl Till {
-    /// Returns the till for the model `id` of `provider`, a loaded one of `home`. `ledger` is that of this process, if it
+impl EmbeddingMeter {
+    /// Returns the meter for the model `id` of `provider`, a loaded one of `home`. `ledger` is that of this process, if it
     /// has one.
     pub fn new(
         home: &Home,
@@ -154,12 +154,12 @@ impl Till {
         self.spent = self.spent.saturating_add(cost.unwrap_or(0));
         let latency_ms = i64::try_from(began.elapsed().as_millis()).unwrap_or(i64::MAX);
         if let Err(error) = ledger.settle(reserved, outcome, latency_ms).await {
-            tracing::error!(%error, "a call stays at its reservation");
+            tracing::error!(%error, "the actual cost of a call could not be recorded; its full reservation is counted");
         }
     }
 }
 
-impl embeddings::Meter for Till {
+impl embeddings::Meter for EmbeddingMeter {
     fn cost_usd(&self, tokens: u64) -> Option<f64> {
         self.price(tokens).map(usd)
     }
@@ -253,13 +253,13 @@ mod tests {
             );
         }
 
-        /// The till of a process of its own.
-        fn till(&self, id: &str) -> Till {
+        /// The meter of a process of its own.
+        fn meter(&self, id: &str) -> EmbeddingMeter {
             let env = Environment::of(&[]);
             let models = config::load(&self.home, &env, &[])
                 .expect("settings")
                 .models;
-            Till::new(
+            EmbeddingMeter::new(
                 &self.home,
                 &env,
                 None,
@@ -297,16 +297,16 @@ mod tests {
     #[tokio::test]
     async fn a_request_is_set_aside_at_its_bytes_and_booked_as_it_ended() {
         let house = House::new("day_usd = 1.0", PRICE);
-        let mut till = house.till("bge-m3");
-        assert_eq!(till.cost_usd(500), Some(0.001));
+        let mut meter = house.meter("bge-m3");
+        assert_eq!(meter.cost_usd(500), Some(0.001));
         assert!(!house.home.cost_db().exists(), "nothing was paid yet");
-        till.reserve(Passage, 1000).await.expect("money");
+        meter.reserve(Passage, 1000).await.expect("money");
         assert_eq!(house.rows(), ["index vec vectors embedding 0 2000000 - 1"]);
-        till.settle(Ok(usage(250, false))).await;
-        till.reserve(Question, 100).await.expect("money");
-        till.settle(Ok(usage(30, true))).await;
+        meter.settle(Ok(usage(250, false))).await;
+        meter.reserve(Question, 100).await.expect("money");
+        meter.settle(Ok(usage(30, true))).await;
         for again in [true, false] {
-            till.reserve(Passage, 10).await.expect("money");
+            meter.reserve(Passage, 10).await.expect("money");
             let (host, reason) = ("h".to_owned(), "r".to_owned());
             let error = match again {
                 true => provider::Error::Interrupted {
@@ -316,7 +316,7 @@ mod tests {
                 },
                 false => provider::Error::Unreachable { host, reason },
             };
-            till.settle(Err(&error)).await;
+            meter.settle(Err(&error)).await;
         }
         let booked = [
             "index vec vectors embedding 250 500000 1 0",
@@ -326,9 +326,9 @@ mod tests {
         ];
         assert_eq!(house.rows(), booked);
         assert!(
-            (till.spent_usd() - 0.000_58).abs() < 1e-12,
+            (meter.spent_usd() - 0.000_58).abs() < 1e-12,
             "{}",
-            till.spent_usd()
+            meter.spent_usd()
         );
         let lines = by_model(&house.home.cost_db(), 0, i64::MAX).expect("report");
         assert_eq!(
@@ -344,22 +344,24 @@ mod tests {
     #[tokio::test]
     async fn a_limit_that_is_changed_holds_for_the_next_request_and_is_named_with_its_value() {
         let house = House::new("day_usd = 0.0", PRICE);
-        let mut till = house.till("bge-m3");
-        till.reserve(Passage, 1000).await.expect("no limit");
-        till.settle(Ok(usage(1000, false))).await;
+        let mut meter = house.meter("bge-m3");
+        meter.reserve(Passage, 1000).await.expect("no limit");
+        meter.settle(Ok(usage(1000, false))).await;
         house.cap("month_usd = 0.0025");
-        let why = till.reserve(Passage, 1000).await.expect_err("refused");
+        let why = meter.reserve(Passage, 1000).await.expect_err("refused");
         let says = "the month limit is reached: [cost] month_usd = 0.0025 in agent.toml, spent or reserved 0.002, \
                     this call may cost up to 0.002 (US dollars)";
         assert_eq!(why, says);
-        till.reserve(Passage, 250).await.expect("so much is left");
+        meter.reserve(Passage, 250).await.expect("so much is left");
         house.cap("message_usd = 0.000001");
-        till.reserve(Passage, 1000)
+        meter
+            .reserve(Passage, 1000)
             .await
             .expect("it belongs to no message");
         house.cap("day_usd = 1.0\n[nonsense");
         assert!(
-            till.reserve(Passage, 1)
+            meter
+                .reserve(Passage, 1)
                 .await
                 .expect_err("no settings")
                 .contains("agent.toml")
@@ -369,10 +371,10 @@ mod tests {
     #[tokio::test]
     async fn a_model_without_a_price_is_refused_under_a_limit_until_its_line_is_written() {
         let house = House::new("day_usd = 0.0", "");
-        let mut till = house.till("bge-m3");
-        assert_eq!(till.cost_usd(1), None);
-        till.reserve(Passage, 9).await.expect("no limit");
-        till.settle(Ok(usage(3, false))).await;
+        let mut meter = house.meter("bge-m3");
+        assert_eq!(meter.cost_usd(1), None);
+        meter.reserve(Passage, 9).await.expect("no limit");
+        meter.settle(Ok(usage(3, false))).await;
         assert_eq!(house.rows(), ["index vec vectors embedding 3 unpriced 1 0"]);
         house.cap("message_usd = 1.0");
         let file = house
@@ -383,7 +385,7 @@ mod tests {
             .to_string();
         for (id, name) in [("bge-m3", "vectors"), ("models/other", "models/other")] {
             let why = house
-                .till(id)
+                .meter(id)
                 .reserve(Passage, 9)
                 .await
                 .expect_err("refused");
@@ -395,7 +397,7 @@ mod tests {
         }
         for price in ["cost_per_mtok = [0, 0, 0, 0]", "cost_per_request = 0.5"] {
             house.price(price);
-            till.reserve(Passage, 9).await.expect("a price");
+            meter.reserve(Passage, 9).await.expect("a price");
         }
         assert_eq!(
             house.rows()[1..],
@@ -414,9 +416,9 @@ mod tests {
             let runtime = tokio::runtime::Builder::new_current_thread()
                 .build()
                 .expect("runtime");
-            let mut till = house.till("bge-m3");
+            let mut meter = house.meter("bge-m3");
             (0..3)
-                .filter(|_| runtime.block_on(till.reserve(Passage, 1)).is_ok())
+                .filter(|_| runtime.block_on(meter.reserve(Passage, 1)).is_ok())
                 .count()
         };
         let paid: usize = std::thread::scope(|scope| {

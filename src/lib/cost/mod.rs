@@ -17,7 +17,9 @@ pub use ledger::{
     Kind, Ledger, NewCall, Outcome, Reserved, examine, migrate, start_of_day, start_of_month,
     start_of_week,
 };
-pub use metered_embedder::Till;
+pub use metered_embedder::EmbeddingMeter;
 pub use rates::{Rates, left_usd, usd};
 pub(crate) use rates::{nano, of_sound, of_speech};
-pub use report::{Group, Line, Report, by_model, first_call, report, spent_by_runs_of, total_usd};
+pub use report::{
+    Group, Line, Report, by_model, first_call, later_calls, report, spent_by_runs_of, total_usd,
+};

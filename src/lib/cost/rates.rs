@@ -1,4 +1,4 @@
-//! What a call costs: exact integer arithmetic from dollars per million tokens.
+//! The cost of a call: exact integer arithmetic from dollars per million tokens.
 
 use crate::config::Model;
 use crate::message::Usage;
@@ -131,6 +131,18 @@ pub(super) fn dollars(usd: f64) -> String {
     }
 }
 
+/// Returns a dollar amount for a sentence: whole cents, rounded up, and below a cent as it is.
+pub(super) fn cents(usd: f64) -> String {
+    const CENT: i64 = 10_000_000;
+    match nano(usd) {
+        amount if amount < CENT => dollars(usd),
+        amount => {
+            let cents = amount.saturating_add(CENT - 1) / CENT;
+            format!("{}.{:02}", cents / 100, cents % 100)
+        }
+    }
+}
+
 /// Returns the US dollars that are left of `limit_usd` after `spent` nano dollars; never below zero.
 pub fn left_usd(limit_usd: f64, spent: i64) -> f64 {
     usd(nano(limit_usd).saturating_sub(spent).max(0))
@@ -160,6 +172,15 @@ mod tests {
         };
         // 1000×3 + 200×15 + 5000×0.3 + 400×3.75 = 9000 micro dollars
         assert_eq!(rates().cost(&usage), 9_000_000);
+    }
+
+    #[test]
+    fn a_sentence_has_whole_cents_rounded_up() {
+        let told = [0.166_593_75, 0.07, 12.3, 1.999, 0.01, 0.002, 0.0].map(cents);
+        assert_eq!(
+            told,
+            ["0.17", "0.07", "12.30", "2.00", "0.01", "0.002", "0.00"]
+        );
     }
 
     #[test]

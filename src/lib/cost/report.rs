@@ -1,4 +1,4 @@
-//! What was spent, for anybody who may read `cost.db`; needs no daemon.
+//! The cost report, for any process that can read `cost.db`; needs no daemon.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -118,13 +118,29 @@ pub struct Report {
     pub groups: Vec<Line>,
 }
 
-/// Returns what was spent since `since` (milliseconds since 1970 UTC); empty when there is no ledger
+/// Returns what was spent from `since` to `now` (milliseconds since 1970 UTC), `None` being ever; empty when there is no ledger
 /// yet. Models and groups are of one moment and have the same sum.
 ///
 /// # Errors
 /// See [`db::Error`].
-pub fn report(path: &Path, since: i64, group: Group) -> Result<Report, db::Error> {
-    report_between(path, (since, i64::MAX), group)
+pub fn report(
+    path: &Path,
+    (since, now): (i64, Option<i64>),
+    group: Group,
+) -> Result<Report, db::Error> {
+    report_between(path, (since, now.map_or(i64::MAX, until)), group)
+}
+
+/// Returns how many calls are dated later than `now`: a clock was ahead when they were made.
+///
+/// # Errors
+/// See [`db::Error`].
+pub fn later_calls(path: &Path, now: i64) -> Result<i64, db::Error> {
+    let sql = "SELECT count(*) FROM costs WHERE ts >= ?1";
+    let count = db::read(path, |connection| {
+        connection.one(sql, [until(now)], |row| row.get(0))
+    });
+    count.map(Option::unwrap_or_default)
 }
 
 fn report_between(

@@ -9,10 +9,10 @@ use super::{Error, beside};
 use crate::sys;
 
 /// Returns the rows that `sql` finds in the database `path`, each value as text. It is copied to `scratch` first, a directory
-/// that is made and removed: whoever opens a database of SQLite may write beside it.
+/// that is made and removed: any process that opens an SQLite database may write next to it.
 ///
 /// # Errors
-/// When the file cannot be copied, is no database, or has no such tables.
+/// When the file cannot be copied, is not a database, or has no such tables.
 pub fn foreign_rows(path: &Path, scratch: &Path, sql: &str) -> Result<Vec<Vec<String>>, Error> {
     // What a killed run left.
     let _ = std::fs::remove_dir_all(scratch);

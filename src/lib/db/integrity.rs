@@ -25,7 +25,7 @@ pub enum Health {
 /// Reads the database at `path` with `PRAGMA quick_check`, for at most about `patience`.
 ///
 /// # Errors
-/// See [`Error`]; a file that is no database at all is [`Error::Damaged`].
+/// See [`Error`]; a file that is not a database at all is [`Error::Damaged`].
 pub fn examine(path: &Path, migrations: &[&str], patience: Duration) -> Result<Health, Error> {
     let Some(connection) = open_read_within(path, patience)? else {
         return Ok(Health::Empty);

@@ -9,12 +9,12 @@ use super::{Error, beside};
 
 const HEADER: usize = 32;
 const FRAME_HEADER: usize = 24;
-/// The first four bytes but for the last bit, which tells the order of bytes in checksums.
+/// The first four bytes except for the last bit, which tells the order of bytes in checksums.
 const MAGIC: u32 = 0x377f_0682;
 /// Of the last transaction a power cut may have left anything. Only one can have been written without its sync.
 const UNSYNCED: u64 = 1;
 
-/// Returns how many transactions that were on the disk stand behind damage in the log of the database at `path` and are
+/// Returns how many transactions that were on disk are behind damage in the log of the database at `path` and are
 /// lost; 0 when it is whole, ends in the middle of its last transaction, or is not there.
 ///
 /// # Errors
@@ -100,7 +100,7 @@ pub fn empty_log(path: &Path) -> Result<(), Error> {
 
 /// Of a log whose header tells nothing one transaction at least is lost, if there was any.
 fn behind_lost_header(header: &[u8], mut file: impl Read) -> io::Result<u64> {
-    // All zeros: it was made, and the machine ended before anything was on the disk.
+    // All zeros: it was made, and the machine ended before anything was on disk.
     let was_made_only = header.iter().all(|byte| *byte == 0);
     let has_frames = io::copy(&mut file, &mut io::sink())? > 0;
     Ok(u64::from(has_frames && !was_made_only))

@@ -9,6 +9,7 @@ mod erase;
 mod foreign;
 mod integrity;
 mod log_check;
+mod migrate;
 pub mod postgres;
 mod quarantine;
 mod read_only;
@@ -20,9 +21,11 @@ pub use erase::{Hit, count_rows, define_is_hit, erase_rows, vacuum};
 pub use foreign::foreign_rows;
 pub use integrity::{Health, examine};
 pub use log_check::{empty_log, lost_transactions};
+pub use migrate::{Migrated, bring_up, old_copy};
+pub(crate) use migrate::{migrate, schema};
 pub use quarantine::{BESIDE, beside, set_aside};
 pub use read_only::{open_read, read};
-pub use snapshot::snapshot;
+pub use snapshot::{size, snapshot};
 pub use statements::Statements;
 pub use writer::{Writer, commits};
 
@@ -32,8 +35,8 @@ use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::unistd::{AccessFlags, access};
+use rusqlite::Connection;
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, TransactionBehavior};
 
 use crate::sys;
 
@@ -53,7 +56,7 @@ pub enum Error {
     /// The linked SQLite has a known corruption bug.
     #[error("the linked SQLite {0} is too old, 3.51.3 is the oldest safe one")]
     TooOld(&'static str),
-    /// The file is no database or is damaged.
+    /// The file is not a database or is damaged.
     #[error("{} is damaged: {source}", path.display())]
     Damaged {
         /// The file.
@@ -62,7 +65,7 @@ pub enum Error {
         source: rusqlite::Error,
     },
     /// It was written by a newer version of this program.
-    #[error("{} has schema {found}, this build knows {known}", path.display())]
+    #[error("{} has schema {found}, this build supports {known}", path.display())]
     Newer {
         /// The file.
         path: PathBuf,
@@ -115,7 +118,7 @@ impl Error {
 }
 
 /// Returns why a database cannot be opened, which SQLite does not say. Opening the file ourselves to find
-/// out would take its locks away. A reader writes, too: the file beside it that readers share.
+/// out would take its locks away. A reader writes, too: the file next to it that readers share.
 fn refusal(path: &Path) -> Option<Errno> {
     if path.is_dir() {
         return Some(Errno::EISDIR);
@@ -187,11 +190,25 @@ pub fn open(path: &Path, migrations: &[&str]) -> Result<Connection, Error> {
     if rusqlite::version_number() < OLDEST {
         return Err(Error::TooOld(rusqlite::version()));
     }
+    must_be_file(path)?;
     patiently(BUSY, || open_once(path, migrations))
 }
 
+/// Refuses what an open would wait for: a FIFO, or a device.
+fn must_be_file(path: &Path) -> Result<(), Error> {
+    let Ok(kind) = std::fs::metadata(path).map(|meta| meta.file_type()) else {
+        return Ok(());
+    };
+    // A directory is refused by SQLite.
+    if kind.is_file() || kind.is_dir() {
+        return Ok(());
+    }
+    let why = std::io::Error::other("it is not a regular file");
+    Err(sys::Error::at("open", path)(why).into())
+}
+
 /// Tries again while the database is busy. SQLite waits by itself ([`BUSY`]), but not where waiting
-/// could be for ever: when two make the same database at once, or one opens it while the last other
+/// could be forever: when two make the same database at once, or one opens it while the last other
 /// closes it.
 fn patiently<T>(patience: Duration, open: impl Fn() -> Result<T, Error>) -> Result<T, Error> {
     let until = Instant::now() + patience;
@@ -213,69 +230,11 @@ fn open_once(path: &Path, migrations: &[&str]) -> Result<Connection, Error> {
         .set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)
         .map_err(fail)?;
     connection
-        .execute_batch("PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA foreign_keys=ON; PRAGMA cache_size=-512;")
+        .execute_batch("PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA foreign_keys=ON; PRAGMA cache_size=-512; PRAGMA journal_size_limit=8388608;")
         .map_err(fail)?;
-    keep_old(&connection, path, migrations)?;
+    migrate::keep_old(&connection, path, migrations)?;
     migrate(&mut connection, path, migrations)?;
     Ok(connection)
-}
-
-/// What a migration found and left: the numbers of the schemas.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Migrated {
-    /// Before.
-    pub from: i64,
-    /// Now.
-    pub to: i64,
-}
-
-/// Returns how many migrations the database has seen.
-///
-/// # Errors
-/// See [`Error`].
-pub(crate) fn schema(connection: &Connection, path: &Path) -> Result<i64, Error> {
-    connection
-        .query_row("PRAGMA user_version", [], |row| row.get(0))
-        .map_err(|source| Error::of(path, source))
-}
-
-/// Brings the database at `path` up to `migrations`; `None` when there is none.
-///
-/// # Errors
-/// See [`Error`].
-pub fn bring_up(path: &Path, migrations: &[&str]) -> Result<Option<Migrated>, Error> {
-    let Some(before) = open_read(path)? else {
-        return Ok(None);
-    };
-    let from = schema(&before, path)?;
-    drop(before);
-    let to = schema(&open(path, migrations)?, path)?;
-    Ok(Some(Migrated { from, to }))
-}
-
-/// Returns where the database at `path` is kept as it was with schema `schema`.
-pub fn old_copy(path: &Path, schema: i64) -> PathBuf {
-    beside(path, &format!(".schema-{schema}"))
-}
-
-/// Copies a database that is about to be migrated; a copy that is there already is older and stays.
-fn keep_old(connection: &Connection, path: &Path, migrations: &[&str]) -> Result<(), Error> {
-    let found = schema(connection, path)?;
-    let known = i64::try_from(migrations.len()).unwrap_or(i64::MAX);
-    let to = old_copy(path, found);
-    if found == 0 || found >= known || to.exists() {
-        return Ok(());
-    }
-    let draft = beside(&to, &format!(".tmp-{}", std::process::id()));
-    // One that a killed run left behind is not whole.
-    let _ = std::fs::remove_file(&draft);
-    snapshot(path, &draft)?;
-    std::fs::File::open(&draft)
-        .and_then(|file| file.sync_all())
-        .and_then(|()| std::fs::rename(&draft, &to))
-        .and_then(|()| sys::atomic::sync_parent(&to))
-        .map_err(sys::Error::at("write", &to))?;
-    Ok(())
 }
 
 /// Returns which file stands at `path`, by device and number; `None` when there is none.
@@ -296,38 +255,6 @@ pub fn abandon(connection: Connection) {
     // Without it the worst is a log that is lost, as it may be anyway.
     let _ = connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true);
     drop(connection);
-}
-
-pub(crate) fn migrate(
-    connection: &mut Connection,
-    path: &Path,
-    migrations: &[&str],
-) -> Result<(), Error> {
-    let fail = |source| Error::of(path, source);
-    let known = i64::try_from(migrations.len()).unwrap_or(i64::MAX);
-    let found = schema(connection, path)?;
-    if found > known {
-        return Err(Error::Newer {
-            path: path.to_owned(),
-            found,
-            known,
-        });
-    }
-    if found == known {
-        return Ok(());
-    }
-    let transaction = connection
-        .transaction_with_behavior(TransactionBehavior::Immediate)
-        .map_err(fail)?;
-    // Another process may have migrated while we waited for the lock.
-    let found = usize::try_from(schema(&transaction, path)?).unwrap_or(0);
-    for sql in migrations.iter().skip(found) {
-        transaction.execute_batch(sql).map_err(fail)?;
-    }
-    transaction
-        .pragma_update(None, "user_version", known)
-        .map_err(fail)?;
-    transaction.commit().map_err(fail)
 }
 
 #[cfg(test)]
@@ -461,7 +388,7 @@ mod tests {
         let (go, wait) = mpsc::channel::<()>();
         // While the first job waits, the three others gather into one group.
         let first = writer.write(move |_| {
-            // Either word will do: go on, or the sender is gone.
+            // Either word will do: continue, or the sender is gone.
             let _ = wait.recv();
             Ok(())
         });
@@ -509,6 +436,22 @@ mod tests {
     }
 
     #[test]
+    fn a_fifo_is_refused_and_not_waited_for() {
+        let dir = tempfile::tempdir().expect("dir");
+        let path = dir.path().join("queue.db");
+        nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).expect("a FIFO");
+        let (tell, told) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            let _ = tell.send((open_read(&path).map(drop), open(&path, SCHEMA).map(drop)));
+        });
+        let (read, write) = told.recv_timeout(Duration::from_secs(10)).expect("no wait");
+        for refused in [read, write] {
+            let why = refused.expect_err("refused").to_string();
+            assert!(why.contains("it is not a regular file"), "{why}");
+        }
+    }
+
+    #[test]
     fn what_was_never_written_to_is_not_there_yet() {
         let dir = tempfile::tempdir().expect("dir");
         let path = dir.path().join("queue.db");
@@ -534,35 +477,30 @@ mod tests {
     }
 
     #[test]
-    fn a_database_is_kept_as_it_was_before_a_migration() {
+    fn a_log_that_a_long_reader_let_grow_shrinks_again() {
         let dir = tempfile::tempdir().expect("dir");
         let path = dir.path().join("queue.db");
-        let all = [SCHEMA[0], "DROP TABLE n;"];
-        let old = open(&path, SCHEMA).expect("old");
-        old.execute("INSERT INTO n VALUES (7)", []).expect("row");
-        drop(old);
-        assert!(!old_copy(&path, 1).exists());
-        drop(open(&path, &all).expect("migrated"));
-        let kept = open(&old_copy(&path, 1), SCHEMA).expect("the copy");
-        let value: i64 = kept
-            .query_row("SELECT value FROM n", [], |row| row.get(0))
-            .expect("value");
-        assert_eq!(value, 7);
-        assert!(!old_copy(&path, 0).exists() && !old_copy(&path, 2).exists());
-    }
-
-    #[test]
-    fn a_newer_schema_is_refused() {
-        let dir = tempfile::tempdir().expect("dir");
-        let path = dir.path().join("queue.db");
-        open(&path, &["SELECT 1;", "SELECT 1;"]).expect("two");
-        assert!(matches!(
-            open(&path, &["SELECT 1;"]),
-            Err(Error::Newer {
-                found: 2,
-                known: 1,
-                ..
-            })
-        ));
+        let connection = open(&path, &["CREATE TABLE t(bytes BLOB) STRICT;"]).expect("open");
+        let write = |bytes: u32| {
+            let insert = "INSERT INTO t VALUES (zeroblob(?1))";
+            connection.execute(insert, [bytes]).expect("written");
+        };
+        let length = || {
+            let log = std::fs::metadata(beside(&path, "-wal"));
+            log.expect("the log").len()
+        };
+        let reader = open_read(&path).expect("open").expect("there");
+        reader.execute_batch("BEGIN").expect("begun");
+        let count = "SELECT count(*) FROM t";
+        let seen: i64 = reader.query_row(count, [], |row| row.get(0)).expect("read");
+        for _ in 0..12 {
+            write(1 << 20);
+        }
+        assert!(seen == 0 && length() > 12 << 20, "{}", length());
+        drop(reader);
+        for _ in 0..3 {
+            write(1);
+        }
+        assert!(length() <= 8 << 20, "{}", length());
     }
 }

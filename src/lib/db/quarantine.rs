@@ -3,12 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use crate::sys;
-use crate::sys::atomic;
 
 /// What the names of the two others end in.
 pub const BESIDE: [&str; 2] = ["-wal", "-shm"];
 
-/// Returns the file beside the database at `path` whose name ends in `end`.
+/// Returns the file next to the database at `path` whose name ends in `end`.
 pub fn beside(path: &Path, end: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(end);
@@ -21,7 +20,7 @@ pub fn beside(path: &Path, end: &str) -> PathBuf {
 /// # Errors
 /// When a rename fails.
 pub fn set_aside(path: &Path) -> Result<PathBuf, sys::Error> {
-    let aside = atomic::set_aside(path)?;
+    let aside = sys::quarantine_file(path)?;
     for end in BESIDE {
         let from = beside(path, end);
         match std::fs::rename(&from, beside(&aside, end)) {

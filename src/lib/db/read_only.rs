@@ -41,6 +41,7 @@ pub(super) fn open_read_within(
     if !path.try_exists().map_err(sys::Error::at("open", path))? {
         return Ok(None);
     }
+    super::must_be_file(path)?;
     patiently(patience, || open_read_once(path, patience))
 }
 
@@ -84,7 +85,7 @@ fn open_read_once(path: &Path, busy: Duration) -> Result<Option<Connection>, Err
     Ok((schema > 0).then_some(connection))
 }
 
-fn is_no_room(error: &rusqlite::Error) -> bool {
+pub(super) fn is_no_room(error: &rusqlite::Error) -> bool {
     use rusqlite::ErrorCode::{CannotOpen, DiskFull, ReadOnly, SystemIoFailure};
     error
         .sqlite_error_code()

@@ -8,7 +8,9 @@ use rusqlite::Connection;
 use rusqlite::backup::Backup;
 use rusqlite::ffi;
 
-use super::{Error, integrity, open_read};
+use super::read_only::is_no_room;
+use super::{Error, beside, integrity, open_read};
+use crate::sys;
 
 /// Between two tries while the database is busy.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -20,17 +22,29 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// [`Error::Damaged`] when the copy is not whole: then the original is not.
 pub fn snapshot(from: &Path, to: &Path) -> Result<bool, Error> {
     let fail = |error| Error::of(from, error);
-    let Some(original) = open_read(from)? else {
-        return Ok(false);
+    let original = match open_read(from) {
+        Ok(None) => return Ok(false),
+        Ok(original) => original,
+        // Where the file that readers share cannot be made nobody writes either: what a crash left in the log is copied with it.
+        Err(error) if has_no_room(&error) && has_log(from) => {
+            for end in ["", "-wal"] {
+                std::fs::copy(beside(from, end), beside(to, end))
+                    .map_err(sys::Error::at("copy", from))?;
+            }
+            None
+        }
+        Err(error) => return Err(error),
     };
     let mut copy = Connection::open(to).map_err(|error| Error::of(to, error))?;
-    // Whoever wants it on the disk syncs it when it is complete.
+    // A caller that wants it on disk syncs it when it is complete.
     copy.execute_batch("PRAGMA synchronous=OFF;")
         .map_err(fail)?;
-    // In one step: in several, a writer would make it start over each time.
-    Backup::new(&original, &mut copy)
-        .and_then(|backup| backup.run_to_completion(c_int::MAX, PAUSE, None))
-        .map_err(fail)?;
+    if let Some(original) = original {
+        // In one step: in several, a writer would make it start over each time.
+        Backup::new(&original, &mut copy)
+            .and_then(|backup| backup.run_to_completion(c_int::MAX, PAUSE, None))
+            .map_err(fail)?;
+    }
     let lines = integrity::quick_check(&copy).map_err(fail)?;
     if lines != ["ok"] {
         let code = ffi::Error::new(ffi::SQLITE_CORRUPT);
@@ -40,6 +54,26 @@ pub fn snapshot(from: &Path, to: &Path) -> Result<bool, Error> {
         )));
     }
     Ok(true)
+}
+
+fn has_no_room(error: &Error) -> bool {
+    match error {
+        Error::Failed { source, .. } => is_no_room(source),
+        Error::File(error) => sys::is_no_room(&error.source),
+        _ => false,
+    }
+}
+
+fn has_log(path: &Path) -> bool {
+    std::fs::metadata(beside(path, "-wal")).is_ok_and(|log| log.len() > 0)
+}
+
+/// Returns the bytes of the database at `path` and of its log: a copy has no more.
+pub fn size(path: &Path) -> u64 {
+    [path.to_owned(), beside(path, "-wal")]
+        .iter()
+        .map(|path| path.metadata().map_or(0, |meta| meta.len()))
+        .sum()
 }
 
 #[cfg(test)]

@@ -1,16 +1,25 @@
 //! The one thread that writes into a database: jobs that arrive together share a commit.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;
+use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use rusqlite::Connection;
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 
-use super::{Error, open};
+use super::{Error, open, read};
 
 /// The most jobs that share one commit.
 const GROUP: usize = 128;
+/// A commit that takes longer waits for another program.
+const HELD: Duration = Duration::from_secs(10);
+/// How often it is looked whether the file can be opened: pages that SQLite has in memory hide the damage of a file.
+const LOOK: Duration = Duration::from_secs(30);
+/// Between two looks at a file that is damaged in parts.
+const PAUSE: Duration = Duration::from_secs(1);
 
 /// Tells a waiting caller, once the shared commit succeeded or failed.
 type Tell = Box<dyn FnOnce(Result<(), Error>) + Send>;
@@ -23,14 +32,14 @@ struct Task {
     needs: Needs,
 }
 
-/// What a job needs beside the connection.
+/// What a job needs in addition to the connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Needs {
     /// Nothing: it only reads.
     Reading,
     /// A transaction.
     Commit,
-    /// A transaction that is on the disk before anybody hears of it.
+    /// A transaction that is on disk before anybody learns of it.
     Sync,
 }
 
@@ -40,6 +49,18 @@ enum Needs {
 pub struct Writer {
     path: PathBuf,
     tasks: mpsc::Sender<Task>,
+    /// Notified when a job met damage.
+    damage: Arc<Notify>,
+    wait: Arc<Mutex<Wait>>,
+}
+
+/// Whether another program keeps the thread from writing.
+#[derive(Debug, Clone, Copy, Default)]
+struct Wait {
+    /// Since when the commit runs that runs now.
+    since: Option<Instant>,
+    /// Whether the last one was given up for it.
+    was_busy: bool,
 }
 
 impl Writer {
@@ -63,18 +84,22 @@ impl Writer {
             .to_string_lossy()
             .into_owned();
         let thread_path = path.to_owned();
+        let wait = Arc::<Mutex<Wait>>::default();
+        let shown = wait.clone();
         std::thread::Builder::new()
             .name(format!("{name}-db"))
             .stack_size(1 << 19)
-            .spawn(move || serve(connection, &thread_path, &inbox))
+            .spawn(move || serve(connection, (&thread_path, &shown), &inbox))
             .map_err(|_| Error::Closed(path.to_owned()))?;
         Ok(Self {
             path: path.to_owned(),
             tasks,
+            damage: Arc::default(),
+            wait,
         })
     }
 
-    /// Runs `job` in a transaction and returns its value once the commit is on the disk.
+    /// Runs `job` in a transaction and returns its value once the commit is on disk.
     ///
     /// # Errors
     /// When the job or the commit failed; nothing of the job is then kept.
@@ -86,7 +111,7 @@ impl Writer {
         self.run(Needs::Sync, job).await
     }
 
-    /// Like [`Writer::write`] but returns when the commit is in the log, not on the disk: a
+    /// Like [`Writer::write`] but returns when the commit is in the log, not on disk: a
     /// power cut may take it back, a crash of the process may not.
     ///
     /// # Errors
@@ -147,11 +172,53 @@ impl Writer {
         });
         let closed = || Error::Closed(self.path.clone());
         self.tasks.send(Task { job, needs }).map_err(|_| closed())?;
-        result.await.map_err(|_| closed())?
+        let result = result.await.map_err(|_| closed())?;
+        if matches!(result, Err(Error::Damaged { .. })) {
+            self.damage.notify_one();
+        }
+        result
+    }
+
+    /// Returns true while another program holds the database, so that nothing can be written: the last commit was given up, or the
+    /// one that runs has waited for 10 s.
+    pub fn is_held(&self) -> bool {
+        let wait = *self.wait.lock();
+        wait.was_busy || wait.since.is_some_and(|since| since.elapsed() > HELD)
+    }
+
+    /// Waits until the database is damaged beyond use, so that nobody could open the file any more: within [`LOOK`], or once a job
+    /// met damage. Damage that leaves the rest usable is no end.
+    pub async fn lost(&self) {
+        loop {
+            drop(tokio::time::timeout(LOOK, self.damage.notified()).await);
+            let path = self.path.clone();
+            if crate::sys::blocking(move || is_lost(&path)).await {
+                return;
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
     }
 }
 
-fn serve(connection: Connection, path: &Path, inbox: &mpsc::Receiver<Task>) {
+/// Returns whether the database at `path` cannot be opened, or is emptied.
+fn is_lost(path: &Path) -> bool {
+    let count: Result<Option<i64>, Error> = read(path, |connection| {
+        connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))
+    });
+    match count {
+        Ok(Some(count)) => count == 0,
+        Ok(None) => path.exists(),
+        Err(Error::Damaged { .. }) => true,
+        // Somebody else holds it, or it cannot be read now.
+        Err(_) => false,
+    }
+}
+
+fn serve(
+    connection: Connection,
+    (path, wait): (&Path, &Mutex<Wait>),
+    inbox: &mpsc::Receiver<Task>,
+) {
     let mut committer = Committer {
         connection,
         is_durable: None,
@@ -162,7 +229,16 @@ fn serve(connection: Connection, path: &Path, inbox: &mpsc::Receiver<Task>) {
             let Ok(task) = inbox.try_recv() else { break };
             group.push(task);
         }
-        committer.commit(path, group);
+        if group.iter().all(|task| task.needs == Needs::Reading) {
+            committer.commit(path, group);
+            continue;
+        }
+        wait.lock().since = Some(Instant::now());
+        let was_busy = committer.commit(path, group);
+        *wait.lock() = Wait {
+            since: None,
+            was_busy,
+        };
     }
 }
 
@@ -183,8 +259,9 @@ struct Committer {
 }
 
 impl Committer {
-    /// Does the tasks of `group` in one transaction and tells each what became of it.
-    fn commit(&mut self, path: &Path, group: Vec<Task>) {
+    /// Does the tasks of `group` in one transaction and tells each what became of it; returns whether another program kept it from
+    /// that.
+    fn commit(&mut self, path: &Path, group: Vec<Task>) -> bool {
         let needs = group.iter().map(|task| task.needs).max();
         let mut tasks = group.into_iter();
         if needs.is_none_or(|needs| needs == Needs::Reading) {
@@ -193,7 +270,7 @@ impl Committer {
                     tell(Ok(()));
                 }
             }
-            return;
+            return false;
         }
         let durable = needs == Some(Needs::Sync);
         let mut told: Vec<Tell> = Vec::with_capacity(tasks.len());
@@ -214,6 +291,7 @@ impl Committer {
                 (task.job)(Err(Error::of(path, copy(error))));
             }
         }
+        result.is_err_and(|error| Error::of(path, error).is_busy())
     }
 
     /// Has commits wait for the disk, or not. SQLite does what this pragma says while it parses it: it cannot be kept
@@ -255,7 +333,7 @@ impl Committer {
                 None => drop(connection.execute_batch("ROLLBACK TO task; RELEASE task")),
             }
             // A full disk (an I/O error, no memory) makes SQLite roll the whole transaction back by
-            // itself. The next savepoint would then be a transaction of its own, and commit.
+            // itself. The next savepoint would then be a separate transaction, and commit.
             if connection.is_autocommit() {
                 return Err(rolled_back());
             }
@@ -298,5 +376,76 @@ fn copy(error: &rusqlite::Error) -> rusqlite::Error {
             rusqlite::Error::SqliteFailure(*code, text.clone())
         }
         other => rusqlite::Error::ToSqlConversionFailure(other.to_string().into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_database_that_is_damaged_while_it_is_open_is_known_to_be_lost() {
+        let dir = tempfile::tempdir().expect("dir");
+        for damage in [&[7_u8; 20_000][..], &[]] {
+            let path = dir.path().join(format!("{}.db", damage.len()));
+            let schema = &["CREATE TABLE t(a TEXT) STRICT"];
+            let writer = Writer::start(&path, schema).expect("start");
+            let insert = |c: &Connection| c.execute("INSERT INTO t VALUES ('a')", []);
+            writer.write(insert).await.expect("written");
+            let checkpoint = |c: &Connection| c.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)");
+            writer.read(checkpoint).await.expect("done");
+            // Pages that SQLite still has are not read again.
+            let shrink = |c: &Connection| c.execute_batch("PRAGMA shrink_memory");
+            writer.read(shrink).await.expect("done");
+            let soon = Duration::from_millis(200);
+            assert!(tokio::time::timeout(soon, writer.lost()).await.is_err());
+            // In its place: the file is the same.
+            let mut file = std::fs::OpenOptions::new()
+                .write(true)
+                .truncate(true)
+                .open(&path)
+                .expect("open");
+            std::io::Write::write_all(&mut file, damage).expect("written");
+            let failed = writer.write(insert).await;
+            assert!(matches!(failed, Err(Error::Damaged { .. })), "{failed:?}");
+            let lost = tokio::time::timeout(Duration::from_secs(10), writer.lost()).await;
+            assert!(lost.is_ok(), "{}", damage.len());
+        }
+    }
+
+    #[tokio::test]
+    async fn a_database_that_another_program_holds_is_known_to_be_held_until_a_write_succeeds() {
+        let dir = tempfile::tempdir().expect("dir");
+        let path = dir.path().join("cost.db");
+        let schema = &["CREATE TABLE t(a TEXT) STRICT"];
+        let connection = open(&path, schema).expect("open");
+        connection
+            .busy_timeout(Duration::from_millis(10))
+            .expect("set");
+        let writer = Writer::over(connection, &path).expect("start");
+        let insert = |c: &Connection| c.execute("INSERT INTO t VALUES ('a')", []);
+        writer.write(insert).await.expect("written");
+        assert!(!writer.is_held());
+        let other = Connection::open(&path).expect("open");
+        other.execute_batch("BEGIN IMMEDIATE").expect("held");
+        assert!(writer.write(insert).await.is_err());
+        // The thread notes it after it told.
+        let deadline = Instant::now() + Duration::from_secs(5);
+        while !writer.is_held() && Instant::now() < deadline {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        assert!(writer.is_held());
+        // Who only reads changes nothing of it.
+        let count = |c: &Connection| c.query_row("SELECT count(*) FROM t", [], |row| row.get(0));
+        let count: i64 = writer.read(count).await.expect("read");
+        assert_eq!(count, 1);
+        assert!(writer.is_held());
+        other.execute_batch("ROLLBACK").expect("let go");
+        writer.write(insert).await.expect("written");
+        let deadline = Instant::now() + Duration::from_secs(5);
+        while writer.is_held() && Instant::now() < deadline {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        assert!(!writer.is_held());
     }
 }

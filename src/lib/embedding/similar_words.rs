@@ -63,6 +63,11 @@ impl<'a> SimilarWords<'a> {
         self.table.text(text)
     }
 
+    /// Returns true for data, see [`Table::is_data`].
+    pub fn is_data(&self, token: &str) -> bool {
+        self.table.is_data(token)
+    }
+
     /// Returns the cosines of `word` with each of the words; `None` when all are below `least`, or `word` is unknown.
     pub fn cosines(&mut self, word: &str, least: f32) -> Option<&[f32]> {
         let split = *self.table.split(word);

@@ -24,7 +24,7 @@ pub struct EraseOrder {
 pub fn waiting(home: &Home) -> Result<Vec<EraseOrder>, Error> {
     let mut orders = Vec::new();
     for entry in spool::scan(&home.spool_new())? {
-        // What cannot be read, or is no command, is reported where the spool is emptied.
+        // What cannot be read, or is not a command, is reported where the spool is emptied.
         let Ok(Some(bytes)) = spool::read(&entry) else {
             continue;
         };
@@ -42,10 +42,10 @@ pub fn waiting(home: &Home) -> Result<Vec<EraseOrder>, Error> {
 }
 
 impl EraseOrder {
-    /// Erases what is ordered, as the daemon, which has its lock, and replies to whoever ordered it. Returns the reply.
+    /// Erases what is ordered, as the daemon, which has its lock, and replies to the caller that ordered it. Returns the reply.
     ///
     /// # Errors
-    /// When the order cannot be taken out of the spool: it would be carried out for ever.
+    /// When the order cannot be taken out of the spool: it would be carried out forever.
     pub fn carry_out(self, home: &Home, env: &Environment) -> Result<String, Error> {
         let id = self.entry.id.as_str();
         let (reply, mut told) = match self.erase(home, env) {
@@ -66,7 +66,7 @@ impl EraseOrder {
                 (Reply::error(id, &why), why)
             }
         };
-        // On a full disk the daemon starts all the same; who ordered it hears nothing, and looks.
+        // On a full disk the daemon starts nevertheless; who ordered it hears nothing, and looks.
         if let Err(error) = replies::write(&home.replies(), &reply) {
             told.push_str(&format!("; the reply could not be written: {error}"));
         }
@@ -81,7 +81,7 @@ impl EraseOrder {
     fn erase(&self, home: &Home, env: &Environment) -> Result<String, Error> {
         read_rest(home, env)?;
         let named = meant(home, env, &self.words)?;
-        // It was known when the order was taken: a run was killed when all but this was done.
+        // It was known when the order was taken: a run was killed when all except this was done.
         if named == Named::Nothing {
             vacuum(home)?;
             return Ok("nothing is known by that any more".to_owned());

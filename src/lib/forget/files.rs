@@ -29,11 +29,11 @@ enum Rule {
     Lines(&'static str),
     /// Its jobs go.
     Jobs,
-    /// Its lines become placeholders.
+    /// Its lines become tombstones.
     Transcript,
     /// It goes.
     Whole(&'static str),
-    /// It goes, with all that lies in the same directory.
+    /// It goes, with all that is in the same directory.
     WithDirectory(&'static str),
     /// It stays, and is named.
     Left(&'static str),
@@ -142,7 +142,7 @@ impl Files<'_> {
                 }
             }
             Rule::Whole(store) => {
-                // Received files lie in a directory that is named after who sent them.
+                // Received files are in a directory that is named after who sent them.
                 let folder = path.parent().and_then(Path::file_name).unwrap_or_default();
                 let is_theirs = || {
                     let folder = folder.to_string_lossy();
@@ -200,7 +200,7 @@ impl Files<'_> {
         Ok(())
     }
 
-    /// Puts placeholders where the words stand. A conversation that is called by them goes as a whole.
+    /// Puts tombstones where the words stand. A conversation that is called by them goes as a whole.
     fn transcript(&mut self, path: &Path, bytes: &[u8]) -> Result<(), sys::Error> {
         let words = self.words;
         let mut lines = bytes.split_inclusive(|byte| *byte == b'\n').peekable();
@@ -218,7 +218,7 @@ impl Files<'_> {
             let is_hit = is_theirs || words.are_in_bytes(line);
             gone += usize::from(is_hit);
             if is_hit {
-                kept.extend(placeholder(line, words))
+                kept.extend(tombstone(line, words))
             } else {
                 kept.extend_from_slice(line)
             }
@@ -236,7 +236,7 @@ impl Files<'_> {
         } else {
             rewrite(path, &kept)?
         }
-        // They are made again from the transcripts.
+        // They are rebuilt from the transcripts.
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let id = name.split('.').next().unwrap_or_default();
         let snapshot = path.with_file_name(format!("{id}.state.json"));
@@ -261,7 +261,7 @@ pub(super) fn of_servers(home: &Home) -> Vec<String> {
     files.into_iter().filter_map(name).collect()
 }
 
-/// Adds the regular files below `dir`, but for those below `but`.
+/// Adds the regular files below `dir`, except for those below `but`.
 fn walk(dir: &Path, but: &[&Path], files: &mut Vec<PathBuf>) -> Result<(), sys::Error> {
     let entries = match std::fs::read_dir(dir) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
@@ -396,9 +396,9 @@ fn without_sentences<'a>(
     (kept, gone)
 }
 
-/// Returns what stands in an event's place: its number, time and run. A summary keeps its place in the conversation,
-/// and what a turn began with what has none of the words.
-fn placeholder(line: &[u8], words: &Words) -> Vec<u8> {
+/// Returns the tombstone of an event whose words are erased: its number, time and run. A summary keeps its place in the
+/// conversation, and what a turn began with what has none of the words.
+fn tombstone(line: &[u8], words: &Words) -> Vec<u8> {
     let Ok(mut event) = serde_json::from_slice::<Value>(line) else {
         return Vec::new();
     };
@@ -468,7 +468,7 @@ mod tests {
     #[test]
     fn an_event_keeps_its_number_and_a_summary_its_place() {
         let shown =
-            |line: &str| String::from_utf8(placeholder(line.as_bytes(), &ana())).expect("text");
+            |line: &str| String::from_utf8(tombstone(line.as_bytes(), &ana())).expect("text");
         let event = r#"{"v":1,"ts":"T","seq":7,"type":"message","role":"user","content":[{"type":"text","text":"Ana"}],"run_id":"r"}"#;
         assert_eq!(
             shown(event),

@@ -11,7 +11,7 @@ use crate::text;
 /// Bytes of a word that is not met by chance among some 100 MB of numbers: 26 letters in two cases, 256 values each.
 const NO_CHANCE: usize = 6;
 
-/// A sentence of so many words is said of nothing else, whatever stands beside it.
+/// A sentence of so many words is said of nothing else, whatever is next to it.
 const LONG: usize = 6;
 
 /// What is to be erased, all of it squeezed.
@@ -19,14 +19,14 @@ const LONG: usize = 6;
 pub(super) struct Words {
     /// Names and ids: they count where they are no part of a longer word, see [`is_named`].
     names: Vec<String>,
-    /// Sentences: they count wherever they stand, in notes only where they stand alone.
+    /// Sentences: they count wherever they are, in notes only where they are alone.
     quotes: Vec<String>,
-    /// Sentences that state something else: what stands in them does not count.
+    /// Sentences that state something else: what is in them does not count.
     others: Vec<String>,
     /// Runs in which something was said, and what: its answers say it in other words.
     runs: Vec<String>,
     value: String,
-    /// Words that say the same when they all stand in one line: the value, the attribute, and of whom, unless of the owner.
+    /// Words that say the same when they all are in one line: the value, the attribute, and of whom, unless of the owner.
     parts: Vec<String>,
     /// Names of downloads that belong to what is erased.
     downloads: Vec<String>,
@@ -80,7 +80,7 @@ impl Words {
         }
     }
 
-    /// Returns it without what stands in sentences that state something else.
+    /// Returns it without what is in sentences that state something else.
     pub(super) fn but<'a>(self, others: impl Iterator<Item = &'a String>) -> Self {
         let is_another = |other: &String| {
             let has_it = text::has_word(other, &self.value)
@@ -108,7 +108,7 @@ impl Words {
         Self { downloads, ..self }
     }
 
-    /// Returns true when a name or a sentence of it stands in `text`.
+    /// Returns true when a name or a sentence of it is in `text`.
     pub(super) fn stand_in(&self, text: &str) -> bool {
         self.stand_in_squeezed(text, &self.without_others(squeezed(text)))
     }
@@ -151,7 +151,7 @@ impl Words {
                 .any(|quote| text::has_word(&squeezed, quote) && stands_alone(quote))
     }
 
-    /// Returns true when something of it stands in `text`: an event, a row, a line.
+    /// Returns true when something of it is in `text`: an event, a row, a line.
     pub(super) fn are_in(&self, text: &str) -> bool {
         let squeezed = self.without_others(squeezed(text));
         let is_hit = self.stand_in_squeezed(text, &squeezed)
@@ -188,7 +188,7 @@ impl Words {
         self.are_in(&String::from_utf8_lossy(bytes))
     }
 
-    /// Returns true when the value of a fact stands in `bytes`, whoever it is of and in whatever words.
+    /// Returns true when the value of a fact is in `bytes`, whoever it is of and in whatever words.
     pub(super) fn have_value_in(&self, bytes: &[u8]) -> bool {
         !self.value.is_empty()
             && text::has_word(&squeezed(&String::from_utf8_lossy(bytes)), &self.value)
@@ -205,7 +205,7 @@ impl Words {
     }
 }
 
-/// Returns true when `name` stands in `text`, which is `squeezed`. One that is a word of every day counts as it does where it
+/// Returns true when `name` is in `text`, which is `squeezed`. One that is a word of every day counts as it does where it
 /// is only to count no more.
 fn is_named(name: &str, text: &str, squeezed: &str) -> bool {
     text::has_word(squeezed, name)
@@ -219,7 +219,7 @@ fn whole(quote: &str) -> String {
         .to_owned()
 }
 
-/// Returns true when nothing stands beside `lines[from..to]` in its line but marks, or another sentence.
+/// Returns true when nothing is next to `lines[from..to]` in its line but marks, or another sentence.
 fn is_alone(lines: &str, from: usize, to: usize) -> bool {
     let (before, after) = (
         lines.get(..from).unwrap_or_default(),

@@ -72,7 +72,7 @@ pub enum Error {
         pid: Option<i32>,
     },
     /// Where the words are after all.
-    #[error("it still stands in {0}")]
+    #[error("it still occurs in {0}")]
     Left(String),
     /// The words mean nothing, or several things.
     #[error("{0}")]
@@ -104,7 +104,7 @@ pub struct Erasure<'a> {
     order: Option<PathBuf>,
 }
 
-/// How much stands where: rows, lines or files by store, and what is not the agent's to change.
+/// How much is where: rows, lines or files by store, and what is not the agent's to change.
 #[derive(Debug, Default)]
 pub struct Survey {
     pub counts: BTreeMap<String, usize>,
@@ -151,7 +151,7 @@ impl Survey {
             0 => String::new(),
             // Nobody but a person can tell which of these it is.
             count => format!(
-                "its value stands in {} still, of somebody else or in other words; ",
+                "its value is still in {}, for another subject or in another wording; ",
                 text::counted(count, "file")
             ),
         };
@@ -281,7 +281,7 @@ impl<'a> Erasure<'a> {
         })
     }
 
-    /// Counts what stands where.
+    /// Counts what is where.
     ///
     /// # Errors
     /// When a store cannot be read.
@@ -289,7 +289,7 @@ impl<'a> Erasure<'a> {
         self.go_through(false)
     }
 
-    /// Erases it and proves that: returns what still stands where.
+    /// Erases it and proves that: returns what still is where.
     ///
     /// # Errors
     /// When a store cannot be read or written; erasing once more finishes the work.
@@ -402,7 +402,7 @@ impl<'a> Erasure<'a> {
                 .linked
                 .retain(|one| !is_meant(&one.id, &one.name) && !is_meant(&one.first, ""));
             people.pending.retain(|one| !is_meant(&one.id, &one.name));
-            // Whoever sent it would be them again.
+            // Anyone who sent it would be them again.
             people.link_codes.retain(|one| !is_meant(&one.first, ""));
             people.contacts.retain(|one| {
                 let username = one.username.as_deref().unwrap_or_default();
@@ -500,7 +500,7 @@ fn of_fact(home: &Home, fact: &Fact) -> Result<Words, Error> {
         .filter_map(|origin| origin.session_id.as_deref().zip(origin.seq))
     {
         for file in session::transcript_files(&home.sessions(), &home.archive(), id)? {
-            // As it stands there: a run that was broken off left a placeholder, which names its run, too.
+            // As it stands there: a run that was broken off left a tombstone, which names its run, too.
             jsonl::for_each_line(&file, 0, |line, _| {
                 let event = serde_json::from_slice::<Value>(line).unwrap_or_default();
                 let run = event

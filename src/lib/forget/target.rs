@@ -1,4 +1,4 @@
-//! Whom or what words mean that name what is to be forgotten.
+//! Resolves a text to the person or fact to forget.
 
 use crate::config::Home;
 use crate::memory::facts;
@@ -45,7 +45,7 @@ impl Named {
 /// Returns that nothing is called by `words`.
 pub fn nothing(words: &str) -> String {
     format!(
-        "no fact and no person \"{words}\"; person:NAME is whoever is called so, also where no fact is known"
+        "no fact and no person \"{words}\"; person:NAME is any person of this name, also without known facts"
     )
 }
 

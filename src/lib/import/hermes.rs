@@ -17,7 +17,6 @@ use serde_json::Value;
 use super::{Context, Plan, file_name, ids, role, scratch, words};
 use crate::jobs::Ask;
 use crate::session::Head;
-use crate::sys::atomic;
 use crate::{clock, db, jobs, sys};
 
 /// Returns what of the Hermes in `dir` can be taken into the home.
@@ -27,11 +26,11 @@ use crate::{clock, db, jobs, sys};
 pub fn plan(dir: &Path, context: &Context<'_>) -> Result<Plan, sys::Error> {
     let mut plan = Plan::default();
     std::fs::read_dir(dir).map_err(sys::Error::at("read", dir))?;
-    if let Some(soul) = atomic::read(&dir.join("SOUL.md"))? {
+    if let Some(soul) = plan.read(dir, "SOUL.md", "SOUL.md") {
         plan.text(context.home, "SOUL.md", soul);
     }
     for name in ["MEMORY.md", "USER.md"] {
-        if let Some(bytes) = atomic::read(&dir.join("memories").join(name))? {
+        if let Some(bytes) = plan.read(dir, &format!("memories/{name}"), name) {
             plan.text(
                 context.home,
                 name,
@@ -40,9 +39,7 @@ pub fn plan(dir: &Path, context: &Context<'_>) -> Result<Plan, sys::Error> {
         }
     }
     plan.tree(context.home, &dir.join("skills"), "imported/skills");
-    let file: Value = atomic::read_json(&dir.join("cron/jobs.json"))
-        .unwrap_or_default()
-        .unwrap_or_default();
+    let file = plan.json(dir, "cron/jobs.json");
     let known = jobs::read(&context.home.jobs())?;
     // A list, or an object that holds it.
     for job in file["jobs"]
@@ -57,7 +54,7 @@ pub fn plan(dir: &Path, context: &Context<'_>) -> Result<Plan, sys::Error> {
         }
     }
     conversations(&mut plan, &dir.join("state.db"), context);
-    environment(&mut plan, dir)?;
+    environment(&mut plan, dir);
     for (name, why) in [
         ("config.yaml", "settings of another kind; see agent.toml(5)"),
         ("auth.json", "keys are not copied: agent-daemon login"),
@@ -73,11 +70,11 @@ pub fn plan(dir: &Path, context: &Context<'_>) -> Result<Plan, sys::Error> {
     Ok(plan)
 }
 
-/// Content that is not plain text begins so, and goes on as JSON.
+/// Content that is not plain text begins so, and continues as JSON.
 const AS_JSON: &str = "\0json:";
 
 fn conversations(plan: &mut Plan, database: &Path, context: &Context<'_>) {
-    if !database.exists() {
+    if !plan.is_database(database, "state.db") {
         return;
     }
     let sql = "SELECT session_id, role, content, CAST(timestamp * 1000 AS INTEGER) FROM messages ORDER BY session_id, id";
@@ -153,9 +150,9 @@ fn ask(job: &Value) -> Result<Ask, String> {
     })
 }
 
-fn environment(plan: &mut Plan, dir: &Path) -> Result<(), sys::Error> {
-    let Some(bytes) = atomic::read(&dir.join(".env"))? else {
-        return Ok(());
+fn environment(plan: &mut Plan, dir: &Path) {
+    let Some(bytes) = plan.read(dir, ".env", ".env") else {
+        return;
     };
     let text = String::from_utf8_lossy(&bytes).into_owned();
     let value = |name: &str| {
@@ -177,5 +174,4 @@ fn environment(plan: &mut Plan, dir: &Path) -> Result<(), sys::Error> {
         ".env",
         "keys are not copied: put TELEGRAM_BOT_TOKEN and those of models into your .env",
     );
-    Ok(())
 }

@@ -4,8 +4,8 @@
 //! openclaw.rs, hermes.rs   read the other's files (never written) → Plan: what can be taken, what cannot and why
 //! Plan::carry_out          writes what is not there yet; a file that differs from the template of init stays
 //! ```
-//! Skills go to `workspace/imported/skills/`, where none is in force: they are somebody else's words until the owner
-//! has read them. Keys are never copied.
+//! Skills go to `workspace/imported/skills/` and prompts to `workspace/imported/prompts/`, where none is active: they are
+//! someone else's text until the owner has read them. Keys are never copied, and no link is followed.
 
 mod hermes;
 mod openclaw;
@@ -22,6 +22,7 @@ use serde_json::Value;
 use crate::config::Home;
 use crate::jobs::{Ask, Job};
 use crate::message::{Block, Role};
+use crate::sandbox::{BeneathError, Root};
 use crate::session::{Event, Head, Kind, Spoken};
 use crate::sys::atomic;
 use crate::workspace::template;
@@ -29,7 +30,10 @@ use crate::{clock, jobs, sys};
 
 /// Files that are larger are left where they are.
 const MAX_FILE: u64 = 50 << 20;
-/// Directories that are made again by their programs.
+/// Why something is left.
+const NO_FILE: &str = "a link, or not a file";
+const NO_DIRECTORY: &str = "a link, or not a directory";
+/// Directories that are rebuilt by their programs.
 const PASSED: [&str; 3] = [".git", "node_modules", "__pycache__"];
 /// The run of imported messages.
 const RUN: &str = "import";
@@ -110,8 +114,56 @@ impl Plan {
         }
     }
 
+    /// Returns the file `path` of the directory `dir`, and leaves it as `name` otherwise; `None` where there is none. Links and
+    /// special files stay.
+    fn read(&mut self, dir: &Path, path: &str, name: &str) -> Option<Vec<u8>> {
+        let read = Root::open(dir).and_then(|dir| dir.read_plain(Path::new(path), MAX_FILE));
+        match read {
+            Ok(bytes) => return Some(bytes),
+            Err(BeneathError::NotFound(_)) => {}
+            Err(BeneathError::TooLarge { .. }) => self.leave(name, "larger than 50 MB"),
+            Err(BeneathError::Io { source, .. }) => self.leave(name, source.to_string()),
+            Err(_) => self.leave(name, NO_FILE),
+        }
+        None
+    }
+
+    /// Returns the JSON of the file `path` of the directory `dir`; null where there is none.
+    fn json(&mut self, dir: &Path, path: &str) -> Value {
+        let Some(bytes) = self.read(dir, path, path) else {
+            return Value::Null;
+        };
+        serde_json::from_slice(&bytes).unwrap_or_else(|error| {
+            self.leave(path, format!("not read: {error}"));
+            Value::Null
+        })
+    }
+
+    /// Returns whether there is the directory `dir`, and leaves a link in its place as `name`.
+    fn is_dir(&mut self, dir: &Path, name: &str) -> bool {
+        match dir.symlink_metadata() {
+            Ok(meta) if meta.is_dir() => return true,
+            Ok(_) => self.leave(name, NO_DIRECTORY),
+            Err(_) => {}
+        }
+        false
+    }
+
+    /// Returns whether there is the database `path`, and leaves something else in its place as `name`.
+    fn is_database(&mut self, path: &Path, name: &str) -> bool {
+        match path.symlink_metadata() {
+            Ok(meta) if meta.is_file() => return true,
+            Ok(_) => self.leave(name, NO_FILE),
+            Err(_) => {}
+        }
+        false
+    }
+
     /// Takes all files below `dir` as `name/…` of the workspace. Links and special files stay.
     fn tree(&mut self, home: &Home, dir: &Path, name: &str) {
+        if !self.is_dir(dir, name) {
+            return;
+        }
         for entry in entries(dir) {
             let file = entry.file_name().to_string_lossy().into_owned();
             let name = if name.is_empty() {
@@ -124,14 +176,11 @@ impl Plan {
                     self.leave(name, "made again by its program")
                 }
                 Ok(meta) if meta.is_dir() => self.tree(home, &entry.path(), &name),
-                Ok(meta) if meta.is_file() && meta.len() <= MAX_FILE => {
-                    match std::fs::read(entry.path()) {
-                        Ok(bytes) => self.text(home, &name, bytes),
-                        Err(error) => self.leave(name, error.to_string()),
+                _ => {
+                    if let Some(bytes) = self.read(dir, &file, &name) {
+                        self.text(home, &name, bytes);
                     }
                 }
-                Ok(meta) if meta.is_file() => self.leave(name, "larger than 50 MB"),
-                _ => self.leave(name, "not a file"),
             }
         }
     }
@@ -264,7 +313,7 @@ fn role(name: &str) -> Option<Role> {
     }
 }
 
-/// Returns what lies in a directory, by name; nothing where there is none.
+/// Returns what is in a directory, by name; nothing where there is none.
 fn entries(dir: &Path) -> Vec<std::fs::DirEntry> {
     let mut entries: Vec<_> = std::fs::read_dir(dir)
         .into_iter()

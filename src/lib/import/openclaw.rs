@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! openclaw.json                  settings: agents.defaults.workspace, channels.telegram {allowFrom, groups}
-//! workspace/                     SOUL.md, USER.md, MEMORY.md …, memory/*.md, skills/NAME/SKILL.md
+//! workspace/                     SOUL.md, USER.md, MEMORY.md …, memory/*.md, skills/NAME/SKILL.md, prompts/
 //! skills/NAME/SKILL.md           skills for all its agents
 //! cron/jobs.json                 {"jobs":[{id, name, enabled, schedule, payload, delivery}]}
 //! agents/ID/sessions/*.jsonl     conversations, a JSON document a line; of newer versions the rows of
@@ -16,12 +16,14 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::{Context, Plan, entries, file_name, ids, relaxed_json, role, scratch, time, words};
+use super::{
+    Context, NO_FILE, Plan, entries, file_name, ids, relaxed_json, role, scratch, time, words,
+};
 use crate::jobs::{Ask, Talk};
 use crate::message::Role;
 use crate::session::Head;
-use crate::sys::{atomic, jsonl};
-use crate::{db, jobs, sys};
+use crate::sys::jsonl;
+use crate::{clock, db, jobs, sys};
 
 /// Returns what of the OpenClaw in `dir` can be taken into the home.
 ///
@@ -30,21 +32,26 @@ use crate::{db, jobs, sys};
 pub fn plan(dir: &Path, context: &Context<'_>) -> Result<Plan, sys::Error> {
     let mut plan = Plan::default();
     std::fs::read_dir(dir).map_err(sys::Error::at("read", dir))?;
-    let settings = settings(&mut plan, dir)?;
-    let workspace = workspace(dir, &settings);
+    let settings = settings(&mut plan, dir);
+    let workspace = workspace(&mut plan, dir, &settings);
     for entry in entries(&workspace) {
         let name = entry.file_name().to_string_lossy().into_owned();
         match name.as_str() {
-            "skills" => {}
+            // Here its files would be active.
+            "skills" | "prompts" => {}
             "BOOTSTRAP.md" => plan.leave(name, "only for its first conversation"),
             _ if name.starts_with('.') => plan.leave(name, "hidden"),
-            _ if entry.path().is_dir() => plan.tree(context.home, &entry.path(), &name),
-            _ => match std::fs::read(entry.path()) {
-                Ok(bytes) => plan.text(context.home, &name, bytes),
-                Err(error) => plan.leave(name, error.to_string()),
-            },
+            _ if entry.file_type().is_ok_and(|kind| kind.is_dir()) => {
+                plan.tree(context.home, &entry.path(), &name)
+            }
+            _ => {
+                if let Some(bytes) = plan.read(&workspace, &name, &name) {
+                    plan.text(context.home, &name, bytes);
+                }
+            }
         }
     }
+    plan.tree(context.home, &workspace.join("prompts"), "imported/prompts");
     for skills in [workspace.join("skills"), dir.join("skills")] {
         plan.tree(context.home, &skills, "imported/skills");
     }
@@ -78,30 +85,40 @@ pub fn plan(dir: &Path, context: &Context<'_>) -> Result<Plan, sys::Error> {
     Ok(plan)
 }
 
-fn settings(plan: &mut Plan, dir: &Path) -> Result<Value, sys::Error> {
-    let Some(bytes) = atomic::read(&dir.join("openclaw.json"))? else {
-        return Ok(Value::Null);
+fn settings(plan: &mut Plan, dir: &Path) -> Value {
+    let Some(bytes) = plan.read(dir, "openclaw.json", "openclaw.json") else {
+        return Value::Null;
     };
-    Ok(
-        relaxed_json::parse(&String::from_utf8_lossy(&bytes)).unwrap_or_else(|error| {
-            plan.leave(
-                "openclaw.json",
-                format!("not read ({error}): set the channels by hand"),
-            );
-            Value::Null
-        }),
-    )
+    relaxed_json::parse(&String::from_utf8_lossy(&bytes)).unwrap_or_else(|error| {
+        plan.leave(
+            "openclaw.json",
+            format!("not read ({error}): set the channels by hand"),
+        );
+        Value::Null
+    })
 }
 
-fn workspace(dir: &Path, settings: &Value) -> PathBuf {
+/// Returns the workspace: the one that the settings name, or the one beside them where that is not on this machine.
+fn workspace(plan: &mut Plan, dir: &Path, settings: &Value) -> PathBuf {
     let named = settings["agents"]["defaults"]["workspace"]
         .as_str()
         .or_else(|| settings["agent"]["workspace"].as_str());
-    match named.map(|path| (path, path.strip_prefix("~/"))) {
+    let usual = dir.join("workspace");
+    let meant = match named.map(|path| (path, path.strip_prefix("~/"))) {
         Some((_, Some(below_home))) => dir.parent().unwrap_or(dir).join(below_home),
         Some((path, None)) => dir.join(path),
-        None => dir.join("workspace"),
+        None => usual.clone(),
+    };
+    if meant.is_dir() {
+        return meant;
     }
+    if named.is_some() && !usual.is_dir() {
+        plan.leave(
+            format!("workspace {}", meant.display()),
+            "it is not on this machine: copy it to where openclaw.json says, or beside openclaw.json as workspace/",
+        );
+    }
+    usual
 }
 
 /// What is read of openclaw.json, and what says only who wrote it.
@@ -148,9 +165,7 @@ fn channels(plan: &mut Plan, settings: &Value) {
 }
 
 fn cron(plan: &mut Plan, dir: &Path, context: &Context<'_>) -> Result<(), sys::Error> {
-    let file: Value = atomic::read_json(&dir.join("cron/jobs.json"))
-        .unwrap_or_default()
-        .unwrap_or_default();
+    let file = plan.json(dir, "cron/jobs.json");
     let known = jobs::read(&context.home.jobs())?;
     for job in file["jobs"].as_array().into_iter().flatten() {
         let id = job["id"]
@@ -182,7 +197,7 @@ fn ask(job: &Value) -> Result<Ask, String> {
     let (chat, topic) = delivery["to"].as_str().map_or((None, None), chat_and_topic);
     Ok(Ask {
         name: word(&job["name"]),
-        at: word(&schedule["at"]),
+        at: word(&schedule["at"]).or_else(|| schedule["atMs"].as_i64().map(clock::rfc3339)),
         every: schedule["everyMs"].as_i64().map(jobs::period),
         cron: word(&schedule["expr"]),
         tz: word(&schedule["tz"]),
@@ -243,14 +258,31 @@ impl Transcript {
 }
 
 fn conversations(plan: &mut Plan, dir: &Path, context: &Context<'_>) {
-    for agent in entries(&dir.join("agents")) {
+    let agents = dir.join("agents");
+    if !plan.is_dir(&agents, "agents") {
+        return;
+    }
+    for agent in entries(&agents) {
         let name = agent.file_name().to_string_lossy().into_owned();
-        for file in entries(&agent.path().join("sessions")) {
+        let shown = format!("agents/{name}");
+        if !plan.is_dir(&agent.path(), &shown) {
+            continue;
+        }
+        let sessions = agent.path().join("sessions");
+        let files = match plan.is_dir(&sessions, &format!("{shown}/sessions")) {
+            true => entries(&sessions),
+            false => Vec::new(),
+        };
+        for file in files {
             let path = file.path();
             if path.extension().is_none_or(|end| end != "jsonl") {
                 continue;
             }
             let id = path.file_stem().unwrap_or_default().to_string_lossy();
+            if !file.file_type().is_ok_and(|kind| kind.is_file()) {
+                plan.leave(format!("conversation {id}"), NO_FILE);
+                continue;
+            }
             let mut transcript = Transcript::default();
             let read = jsonl::for_each_line(&path, 0, |line, _| transcript.take(line, context.now));
             match read {
@@ -259,7 +291,7 @@ fn conversations(plan: &mut Plan, dir: &Path, context: &Context<'_>) {
             }
         }
         let database = agent.path().join("agent/openclaw-agent.sqlite");
-        if database.exists() {
+        if plan.is_database(&database, &format!("conversations of {name}")) {
             rows(plan, &database, context, &name);
         }
     }

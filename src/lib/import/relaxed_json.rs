@@ -48,7 +48,7 @@ fn strict(text: &str) -> String {
                     false => out.push_str(&word),
                 }
             }
-            // The exponent of a number is no word.
+            // The exponent of a number is not a word.
             _ if c.is_ascii_digit() => {
                 out.push(c);
                 let goes_on = |c: &char| c.is_ascii_alphanumeric() || ['.', '+', '-'].contains(c);

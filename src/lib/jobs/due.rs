@@ -1,4 +1,4 @@
-//! What is to be done about a job now. Pure: the file, the clock and the queue are the caller's.
+//! Decides what to do with a job now. Pure: the file, the clock and the queue are the caller's.
 
 use chrono_tz::Tz;
 
@@ -207,7 +207,7 @@ mod tests {
         job.next_at = Some(Time(at("2026-03-08T09:00:00Z")));
         let now = at("2026-03-01T10:00:00Z");
         assert_eq!(told(due(&job, Tz::UTC, now, true)), "//03-02T09:00");
-        // A clock that was set back a little does nothing anew.
+        // A clock that was set back a little does nothing again.
         job.next_at = Some(Time(at("2026-03-02T09:00:00Z")));
         let back = at("2026-03-01T08:59:59Z");
         assert_eq!(told(due(&job, Tz::UTC, back, true)), "wait");
@@ -273,7 +273,7 @@ mod tests {
             told(due(&job, Tz::UTC, at("2026-03-02T08:00:00Z"), true)),
             "03-01T09:00//03-02T09:00"
         );
-        // Nobody hears of this one, and this one is never made up for.
+        // Nobody learns of this one, and this one is never made up for.
         assert_eq!(
             told(due(
                 &Job {

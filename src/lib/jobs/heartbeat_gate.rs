@@ -1,4 +1,4 @@
-//! Whether the agent wakes by itself. Pure: the file, the clock and the rest of the world are the caller's.
+//! The heartbeat gate: whether the agent wakes by itself for a heartbeat. Pure: the file, the clock and the rest of the world are the caller's.
 
 use std::fmt;
 
@@ -182,7 +182,7 @@ pub fn gate(world: &World<'_>) -> Result<(), Asleep> {
     Ok(())
 }
 
-/// Returns true when HEARTBEAT.md has something to look after: a line that is no heading, no comment and no
+/// Returns true when HEARTBEAT.md has something to look after: a line that is not a heading, no comment and no
 /// empty item of a list.
 pub fn has_item(text: &str) -> bool {
     let mut in_comment = false;
@@ -209,8 +209,8 @@ pub fn has_item(text: &str) -> bool {
     })
 }
 
-/// Returns the beginning of the stretch of time that `now` lies in: the local day is cut into stretches of
-/// `every_ms`, and the agent wakes once in each, whoever asks it to and however often it is restarted.
+/// Returns the beginning of the stretch of time that `now` is in: the local day is cut into stretches of
+/// `every_ms`, and the agent wakes once in each, no matter who asks it to and however often it is restarted.
 pub fn slot(now: i64, every_ms: i64, zone: Tz) -> i64 {
     let midnight = clock::start_of_day(clock::local_date(now, zone), zone);
     let every = every_ms.max(1);

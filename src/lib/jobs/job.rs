@@ -1,4 +1,4 @@
-//! A job as it stands in `jobs.json`, and what somebody asks for who adds one.
+//! A job as it is in `jobs.json`, and what somebody asks for who adds one.
 
 use chrono_tz::Tz;
 use serde::{Deserialize, Serialize};
@@ -30,9 +30,9 @@ pub struct Job {
     /// The time zone of the schedule, an IANA name; that of the agent when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tz: Option<String>,
-    /// What the agent is told; of a `literal` job what goes out.
+    /// What the agent receives; of a `literal` job what goes out.
     pub text: String,
-    /// Whether the words go out as they are, with no model call.
+    /// Whether the words are sent as they are, with no model call.
     #[serde(default, skip_serializing_if = "is_false")]
     pub literal: bool,
     /// Whether the answer goes to somebody.
@@ -65,7 +65,7 @@ pub struct Job {
     /// Who asked for it, by their id, when that is not the owner.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
-    /// Whether untrusted words chose its text, and nobody agreed to it.
+    /// Whether untrusted text chose its text, and nobody agreed to it.
     #[serde(default, skip_serializing_if = "is_false")]
     pub untrusted: bool,
     /// Since when there is it; `every` counts from here. RFC 3339 UTC, as the other times.
@@ -86,13 +86,28 @@ pub struct Job {
     /// Times that were claimed and whose end is not in its log yet.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub running: Vec<Time>,
-    /// What a newer version, or its owner, wrote beside.
+    /// When a clock that had been ahead was right again. A time after it that comes once more has a key of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub brought_back: Option<Time>,
+    /// The keys of those of `running` that were claimed before `brought_back` and lie after it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub claimed_ahead: Vec<ClaimedAhead>,
+    /// What a newer version, or its owner, added.
     #[serde(flatten)]
     pub rest: Map<String, Value>,
 }
 
+/// A run that a clock which was ahead began.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClaimedAhead {
+    /// Its time.
+    pub at: Time,
+    /// Its key, see [`Job::key_of_run`].
+    pub key: String,
+}
+
 impl Job {
-    /// Returns true when it comes once and somebody is to hear of it: hours later that is of no use.
+    /// Returns true when it comes once and somebody is to learn of it: hours later that is of no use.
     pub fn is_reminder(&self) -> bool {
         self.deliver && matches!(self.schedule, When::At(_))
     }
@@ -167,7 +182,7 @@ pub enum Talk {
     /// One of its own, new each time: it costs what it costs, however often it ran.
     #[default]
     Isolated,
-    /// That of whoever hears the answer.
+    /// That of the one who hears the answer.
     Main,
 }
 
@@ -205,7 +220,7 @@ pub enum Status {
     Ok,
     /// It failed.
     Error,
-    /// It was left out: too late, or the run before it went on.
+    /// It was left out: too late, or the run before it continued.
     Skipped,
 }
 
@@ -240,9 +255,9 @@ pub struct Ask {
     /// The time zone; the agent's when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tz: Option<String>,
-    /// What the agent is told.
+    /// What the agent receives.
     pub text: String,
-    /// Whether the words go out as they are.
+    /// Whether the words are sent as they are.
     #[serde(skip_serializing_if = "is_false")]
     pub literal: bool,
     /// Whether the answer goes to somebody.
@@ -275,7 +290,7 @@ pub struct Ask {
     /// Who asks, when it is not the owner.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
-    /// Whether untrusted words may have chosen the text, and nobody agreed to it.
+    /// Whether untrusted text may have chosen the text, and nobody agreed to it.
     #[serde(skip_serializing_if = "is_false")]
     pub untrusted: bool,
 }
@@ -349,6 +364,8 @@ impl Ask {
             last_status: None,
             last_error: None,
             running: Vec::new(),
+            brought_back: None,
+            claimed_ahead: Vec::new(),
             rest: Map::new(),
         };
         job.next_at = job.first_after(now, zone)?.map(Time);
@@ -401,20 +418,58 @@ impl Job {
             .0
     }
 
-    /// Lets it go on from `now`: no time before is made up for, and none that it remembers lies ahead.
+    /// Lets it continue from `now`: no time before is made up for, and none that it remembers lies ahead.
     ///
     /// # Errors
     /// See [`Job::times`].
     pub fn go_on_from(&mut self, now: i64, agents: Tz) -> Result<(), String> {
+        let newest = self.running.iter().map(|at| at.0).max();
+        if newest.max(Some(self.newest_time())) > Some(now) {
+            let ahead = self.running.iter().filter(|at| at.0 > now);
+            let ahead = ahead.map(|at| ClaimedAhead {
+                at: *at,
+                key: self.key_of_run(at.0),
+            });
+            self.claimed_ahead = ahead.collect();
+            self.brought_back = Some(Time(now));
+        }
         self.created_at = self.created_at.min(Time(now));
         self.last_at = self.last_at.map(|at| at.min(Time(now)));
         self.next_at = self.times(agents)?.next_after(now).map(Time);
         Ok(())
     }
 
-    /// Returns the key of its run of `at`, in `queue.db`.
+    /// Returns the key of its run of `at`, in `queue.db`: `job:<id>:<at>`, and for a time after [`Job::brought_back`] that one
+    /// behind it.
     pub fn key_of_run(&self, at: i64) -> String {
-        format!("job:{}:{at}", self.id)
+        let ahead = self.claimed_ahead.iter().find(|run| run.at.0 == at);
+        if let Some(run) = ahead {
+            return run.key.clone();
+        }
+        let id = &self.id;
+        match self.brought_back {
+            Some(since) if at > since.0 => format!("job:{id}:{at}:{}", since.0),
+            _ => format!("job:{id}:{at}"),
+        }
+    }
+
+    /// Returns the id and the time that a key of [`Self::key_of_run`] names.
+    pub fn of_key(key: &str) -> Option<(&str, Option<i64>)> {
+        let (id, at) = key.strip_prefix("job:")?.split_once(':')?;
+        Some((id, at.split(':').next()?.parse().ok()))
+    }
+
+    /// Notes that its run of `at` has ended.
+    pub fn end_run(&mut self, at: Time) {
+        self.running.retain(|running| *running != at);
+        self.claimed_ahead.retain(|run| run.at != at);
+    }
+
+    /// Takes over what is known of the runs of the job in whose place it comes.
+    pub fn take_over_runs(&mut self, old: &Self) {
+        (self.running, self.last_at) = (old.running.clone(), old.last_at);
+        (self.last_status, self.last_error) = (old.last_status, old.last_error.clone());
+        (self.brought_back, self.claimed_ahead) = (old.brought_back, old.claimed_ahead.clone());
     }
 
     /// Returns its schedule as a person writes it: `0 9 * * *`, `every 30m`, `at 2026-11-24T08:00:00.000Z`.
@@ -423,6 +478,16 @@ impl Job {
             When::At(at) => format!("at {at}"),
             When::Every(every) => format!("every {}", period(every.0)),
             When::Cron(line) => line.clone(),
+        }
+    }
+
+    /// Returns its schedule for a reader who sees the next time beside it: `once`, `every 30m`, `0 9 * * *`, with the zone when it is
+    /// not the agent's.
+    pub fn schedule_in_short(&self, agents: Tz) -> String {
+        match (&self.schedule, &self.tz) {
+            (When::At(_), _) => "once".to_owned(),
+            (When::Cron(line), Some(own)) if own != agents.name() => format!("{line}, {own}"),
+            _ => self.schedule_text(),
         }
     }
 
@@ -477,4 +542,43 @@ fn yes() -> bool {
 )]
 fn is_false(flag: &bool) -> bool {
     !flag
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_that_a_clock_ahead_ran_has_another_key_when_it_really_comes() {
+        let at = |text: &str| clock::parse_rfc3339(text).expect("a time");
+        let now = at("2026-03-01T10:00:00Z");
+        let ask = Ask {
+            cron: Some("0 9 * * *".into()),
+            text: "look".into(),
+            ..Ask::default()
+        };
+        let mut job = ask.job("a", Tz::UTC, now).expect("a job");
+        let (early, later) = (at("2026-03-03T09:00:00Z"), at("2026-03-04T09:00:00Z"));
+        let before = job.key_of_run(early);
+        assert_eq!(before, format!("job:a:{early}"));
+        job.go_on_from(now, Tz::UTC).expect("it goes on");
+        assert_eq!(job.key_of_run(early), before, "the clock was right");
+
+        (job.running, job.last_at) = (vec![Time(early)], Some(Time(early)));
+        job.go_on_from(now, Tz::UTC).expect("it goes on");
+        assert_eq!(job.key_of_run(early), before, "that run goes on");
+        job.end_run(Time(early));
+        assert!(job.running.is_empty());
+        assert_eq!(job.key_of_run(early), format!("{before}:{now}"));
+        assert_eq!(job.key_of_run(now - 1), format!("job:a:{}", now - 1));
+        // It happens again, while a run of that time goes on.
+        let second = job.key_of_run(later);
+        (job.running, job.last_at) = (vec![Time(later)], Some(Time(later)));
+        job.go_on_from(now + 1, Tz::UTC).expect("it goes on");
+        assert_eq!(job.key_of_run(later), second);
+        job.end_run(Time(later));
+        assert_eq!(job.key_of_run(later), format!("job:a:{later}:{}", now + 1));
+        let text = serde_json::to_string(&job).expect("plain data");
+        assert_eq!(serde_json::from_str::<Job>(&text).expect("a job"), job);
+    }
 }

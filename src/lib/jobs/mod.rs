@@ -67,7 +67,7 @@ pub enum Error {
         /// The line.
         line: String,
     },
-    /// A text that is no moment.
+    /// A text that is not a moment.
     #[error("`{}` {wrong}; write {write}", shown(.text), write = schedule::MOMENT)]
     At {
         /// The text.

@@ -79,7 +79,7 @@ pub fn note(dir: &Path, id: &str, run: &Run) -> Result<(), sys::Error> {
     let lately = newest(dir, id, LATELY)?;
     if lately
         .iter()
-        .any(|last| (last.at, last.status) == (run.at, run.status))
+        .any(|last| (last.at, last.status, &last.run_id) == (run.at, run.status, &run.run_id))
     {
         return Ok(());
     }

@@ -1,7 +1,7 @@
 //! `cron/jobs.json`: `{"version":1,"jobs":[…]}`, written whole by the daemon alone, and by hand by its owner.
 //!
 //! It is read again whenever it changed. An entry that makes no sense stays as it is and stops no other; a
-//! file that is no JSON is set aside, and the jobs that were known go on. One that was changed a moment ago may be half
+//! file that is not JSON is set aside, and the jobs that were known continue. One that was changed a moment ago may be half
 //! written yet, by an editor that saves in place: it is left alone until it is whole, or unchanged for a while.
 
 use parking_lot::{Mutex, MutexGuard};
@@ -9,6 +9,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::job::Job;
@@ -22,6 +23,8 @@ use crate::text;
 /// ahead by the other.
 const AT_REST_MS: i64 = 2_000;
 const AHEAD_MS: i64 = 60_000;
+/// Removed jobs that are remembered: orders that a crash may have broken off.
+const MAX_REMOVED: usize = 16;
 /// How often, and how long, a change waits for a file that is being written.
 const POLL: Duration = Duration::from_millis(20);
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -30,8 +33,19 @@ const PATIENCE: Duration = Duration::from_secs(10);
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Jobs {
     entries: Vec<Entry>,
-    /// What a newer version wrote beside.
+    /// The jobs that were removed last, with the inputs that asked for it.
+    removed: Vec<Removed>,
+    /// What a newer version added.
     rest: Map<String, Value>,
+}
+
+/// A job that is gone, because an input asked for it: after a crash that comes again.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct Removed {
+    /// The id of the input.
+    by: String,
+    /// That of the job.
+    job: String,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -52,7 +66,7 @@ impl Entry {
 /// An entry that makes no sense.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Broken {
-    /// Its id, or where it stands: `#3`.
+    /// Its id, or where it is: `#3`.
     pub id: String,
     /// What is wrong with it.
     pub why: String,
@@ -141,6 +155,20 @@ impl Jobs {
         self.entries.len() < before
     }
 
+    /// Notes that the input `by` removed the job called `id`.
+    pub fn note_removed(&mut self, by: &str, id: &str) {
+        let (by, job) = (by.to_owned(), id.to_owned());
+        self.removed.push(Removed { by, job });
+        let old = self.removed.len().saturating_sub(MAX_REMOVED);
+        self.removed.drain(..old);
+    }
+
+    /// Returns the id of the job that the input `by` removed a short while ago.
+    pub fn removed_by(&self, by: &str) -> Option<&str> {
+        let removed = self.removed.iter().find(|removed| removed.by == by);
+        removed.map(|removed| removed.job.as_str())
+    }
+
     /// Takes every entry out for whose JSON `hits` is true; returns how many that are.
     pub fn remove_where(&mut self, hits: impl Fn(&str) -> bool) -> usize {
         let before = self.entries.len();
@@ -157,8 +185,12 @@ impl Jobs {
             .map(serde_json::from_value)
             .transpose()?
             .unwrap_or_default();
+        // Who spoils it by hand loses no job.
+        let removed = rest.remove("removed");
+        let removed = removed.and_then(|removed| serde_json::from_value(removed).ok());
         let mut jobs = Self {
             entries: Vec::with_capacity(list.len()),
+            removed: removed.unwrap_or_default(),
             rest,
         };
         for (number, value) in (1..).zip(list) {
@@ -205,6 +237,9 @@ impl Jobs {
         let list: Vec<Value> = self.entries.iter().map(Entry::value).collect();
         let mut document = json!({"version": 1, "jobs": list});
         if let Some(fields) = document.as_object_mut() {
+            if !self.removed.is_empty() {
+                fields.insert("removed".to_owned(), json!(self.removed));
+            }
             fields.extend(self.rest.clone());
         }
         serde_json::to_vec_pretty(&document).expect("plain data with string keys")
@@ -235,14 +270,14 @@ enum Found {
     Whole,
     /// It may be half written.
     Half,
-    /// It was no JSON, and is set aside.
+    /// It was not JSON, and is set aside.
     Damaged,
 }
 
 /// Returns the jobs of the file at `path`, for those who only look.
 ///
 /// # Errors
-/// When it cannot be read, or is no JSON.
+/// When it cannot be read, or is not JSON.
 pub fn read(path: &Path) -> Result<Jobs, sys::Error> {
     let Some(bytes) = atomic::read(path)? else {
         return Ok(Jobs::default());
@@ -252,7 +287,7 @@ pub fn read(path: &Path) -> Result<Jobs, sys::Error> {
     })
 }
 
-/// Returns what is to be done about the newest file that was set aside because it was no JSON; `None` when none lies beside
+/// Returns what is to be done about the newest file that was set aside because it was not JSON; `None` when none is next to
 /// `path`.
 pub fn set_aside(path: &Path) -> Option<String> {
     let name = path.file_name()?.to_str()?;
@@ -304,7 +339,7 @@ impl Store {
         std::mem::take(&mut self.known().is_aside_news)
     }
 
-    /// Changes the jobs and returns what `change` returned once it is on the disk; nothing is written when
+    /// Changes the jobs and returns what `change` returned once it is on disk; nothing is written when
     /// nothing changed. Blocks while somebody else writes the file.
     ///
     /// # Errors
@@ -354,7 +389,7 @@ impl Store {
             return Ok(Found::Whole);
         }
         let Some(bytes) = atomic::read(&self.path)? else {
-            // Whoever removed the file wants no jobs; one that was set aside is another matter, see below.
+            // The one who removed the file wants no jobs; one that was set aside is another matter, see below.
             (known.stamp, known.jobs) = (None, Jobs::default());
             return Ok(Found::Whole);
         };
@@ -365,7 +400,7 @@ impl Store {
             }
             Err(_) if stamp.is_some_and(is_fresh) => Ok(Found::Half),
             Err(error) => {
-                let path = atomic::set_aside(&self.path)?;
+                let path = sys::quarantine_file(&self.path)?;
                 tracing::error!(file = %self.path.display(), aside = %path.display(), %error, "unreadable jobs set aside");
                 if known.jobs != Jobs::default() {
                     atomic::write(&self.path, &known.jobs.bytes(), atomic::Durability::Full)?;
@@ -513,7 +548,7 @@ mod tests {
         let store = Store::new(&path);
         assert_eq!(ids(&store.look().expect("look")), [] as [&str; 0]);
         assert!(store.aside().is_some() && store.is_aside_news());
-        // What lies there since before the start is no news.
+        // What is there since before the start is no news.
         let store = Store::new(&path);
         assert!(store.look().is_ok() && store.aside().is_some() && !store.is_aside_news());
     }

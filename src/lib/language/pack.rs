@@ -1,4 +1,4 @@
-//! What is known of each language: one file in `packs/`, parsed once. The index, the extraction of facts and the
+//! The language packs: one file per language in `packs/`, parsed once. The index, the extraction of facts and the
 //! offline provider read the same files.
 
 use std::collections::{BTreeMap, HashSet};

@@ -19,7 +19,7 @@ const MAX_WORDS: usize = 60;
 /// A line of fewer characters was not wrapped because it was full.
 const WRAPPED_CHARS: usize = 50;
 
-/// A sentence and the paragraph it stands in.
+/// A sentence and the paragraph it is in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Sentence {
     pub text: String,
@@ -173,7 +173,7 @@ fn best(sentences: &[Sentence], mut takes: impl FnMut(usize, usize) -> bool) -> 
     picked
 }
 
-/// Returns what a sentence is worth by where it stands; a question says half.
+/// Returns what a sentence is worth by where it is; a question says half.
 fn place(sentences: &[Sentence], at: usize) -> f64 {
     let paragraph = |at: usize| sentences.get(at).map(|sentence| sentence.paragraph);
     let place = match at {

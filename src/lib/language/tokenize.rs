@@ -102,7 +102,7 @@ impl Words {
             .collect()
     }
 
-    /// Returns the same with each word as it stands there, folded.
+    /// Returns the same with each word as it is there, folded.
     pub(crate) fn of_question(&mut self, text: &str) -> Vec<(String, Word)> {
         let (mut telling, mut all) = (Vec::new(), Vec::new());
         each_word(text, |word| {
@@ -153,7 +153,7 @@ impl Words {
     }
 }
 
-/// Gives `each` the words of `text` as they stand there, folded.
+/// Gives `each` the words of `text` as they are there, folded.
 pub(crate) fn each_word(text: &str, mut each: impl FnMut(&str)) {
     if text.is_ascii() {
         return each_ascii_word(text, each);

@@ -17,14 +17,14 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::unavailable::{Away, Cause};
+use super::unavailable::{Cause, Unavailable};
 use crate::clock::Alarm;
 use crate::config::Model;
 use crate::{clock, net, provider};
 
 /// Seconds a provider is left alone after its first failure, its second …: a short outage costs seconds.
 const RESTS: [u64; 7] = [1, 2, 5, 10, 20, 40, 60];
-/// The same where each failed call may have been charged: that must not go on every minute.
+/// The same where each failed call may have been charged: that must not continue every minute.
 const CHARGED: [u64; 9] = [1, 2, 5, 10, 20, 60, 120, 300, 600];
 /// The longest rest a server may ask for: by then somebody may have bought more.
 const LONGEST: Duration = Duration::from_secs(60 * 60);
@@ -91,7 +91,7 @@ impl Circuits {
     ///
     /// # Errors
     /// What is waited for, when the model is down or another call is its probe.
-    pub(crate) fn admit(&self, model: &Model) -> Result<Permit, Away> {
+    pub(crate) fn admit(&self, model: &Model) -> Result<Permit, Unavailable> {
         let now = Instant::now();
         let mut known = self.0.known.lock();
         let down = known
@@ -101,7 +101,7 @@ impl Circuits {
             None => false,
             Some(down) if down.probing || !down.until.has_come(now) => {
                 let rest = down.until.left(now);
-                return Err(Away {
+                return Err(Unavailable {
                     cause: down.cause,
                     detail: down.last_error.clone(),
                     rest: if down.probing { rest.max(PROBE) } else { rest },
@@ -139,7 +139,7 @@ impl Circuits {
     }
 
     /// Takes over what was known of `model` before a restart.
-    pub(crate) fn was_down(&self, model: &Model, away: &Away) {
+    pub(crate) fn was_down(&self, model: &Model, away: &Unavailable) {
         let (now, now_ms) = (Instant::now(), clock::now_ms());
         let rest = away.rest.min(LONGEST);
         let mut known = self.0.known.lock();
@@ -177,7 +177,7 @@ impl Circuits {
         &self.0.changed
     }
 
-    fn failed(&self, permit: &Permit, error: &provider::Error) -> Away {
+    fn failed(&self, permit: &Permit, error: &provider::Error) -> Unavailable {
         let now = Instant::now();
         let mut known = self.0.known.lock();
         let (model, now_ms) = (&permit.model, clock::now_ms());
@@ -219,7 +219,7 @@ impl Circuits {
                 tracing::debug!(provider = name, %error, failures, rest_ms, "the provider is still down");
             }
         }
-        Away {
+        Unavailable {
             cause: down.cause,
             detail: down.last_error.clone(),
             rest: down.until.left(now),
@@ -276,8 +276,13 @@ impl Permit {
         }
     }
 
+    /// Returns true when `error` shows that a server that was down is not there again, although something answered.
+    pub(crate) fn is_still_down(&self, error: &provider::Error) -> bool {
+        self.is_probe && error.is_in_the_way()
+    }
+
     /// Notes that the call failed in a way that another one need not; returns how long to wait.
-    pub(crate) fn failed(self, error: &provider::Error) -> Away {
+    pub(crate) fn failed(self, error: &provider::Error) -> Unavailable {
         self.is_over.store(true, Ordering::Relaxed);
         self.circuits.failed(&self, error)
     }

@@ -39,10 +39,10 @@ impl Client {
     ) -> Result<T, Error> {
         let circuits = &self.outages.circuits;
         let attempt = || async {
-            let permit = circuits.admit(model).map_err(Error::Away)?;
+            let permit = circuits.admit(model).map_err(Error::Unavailable)?;
             match work().await {
                 Err(Error::Failed(error)) if error.retryable() => {
-                    Err(Error::Away(permit.failed(&error)))
+                    Err(Error::Unavailable(permit.failed(&error)))
                 }
                 answer => {
                     if matches!(answer, Ok(_) | Err(Error::Failed(_))) {

@@ -2,21 +2,21 @@
 //!
 //! ```text
 //! complete ─→ candidates: the model, then its fallbacks; not those that are down (circuit_breaker)
-//!               └ attempt: degrade → reserve (refused? stop) → provider → settle
+//!               └ attempt: reduce_request → reserve (refused? stop) → provider → settle
 //! ```
-//! When no candidate can answer now, a call waits a few seconds in place; then it is [`Away`], and whoever asked
+//! When no candidate can answer now, a call waits a few seconds in place; then it is [`Unavailable`], and whoever asked
 //! suspends the turn.
 //! `transcribe` goes the same way, for speech.
 
 mod circuit_breaker;
-mod degrade;
 mod metered_speech;
+mod reduce_request;
 mod router;
 mod unavailable;
 
 pub use circuit_breaker::Health;
 pub use router::least_usd;
-pub use unavailable::{Away, Cause};
+pub use unavailable::{Cause, Unavailable};
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -33,7 +33,7 @@ use crate::provider::transcription::Transcriptions;
 use crate::provider::{self, Provider, Response, SystemBlock, ToolSpec};
 use crate::{clock, db};
 use circuit_breaker::Circuits;
-use degrade::Refused;
+use reduce_request::Refused;
 
 /// Waiting between tries to write a reservation.
 const PAUSES: [Duration; 3] = [
@@ -42,7 +42,7 @@ const PAUSES: [Duration; 3] = [
     Duration::from_millis(800),
 ];
 
-/// How long a call waits in place, with the slot of its turn, before it is [`Away`].
+/// How long a call waits in place, with the slot of its turn, before it is [`Unavailable`].
 const PATIENCE: Duration = Duration::from_secs(4);
 
 /// What is asked of a model, before a model is chosen.
@@ -89,7 +89,7 @@ impl Prompt {
 }
 
 impl<'a> Purpose<'a> {
-    /// Returns a purpose without a budget of its own.
+    /// Returns a purpose without a separate budget.
     pub fn new(run_id: &'a str, session_id: &'a str, source: &'static str) -> Self {
         Self {
             run_id,
@@ -140,11 +140,11 @@ pub enum Error {
     #[error("{0}")]
     NoModel(#[from] config::Error),
     /// The model's provider is not there; a bug, models are checked at start.
-    #[error("the provider of the model {0} is not loaded")]
+    #[error("the provider of model {0} is not loaded")]
     NoProvider(String),
     /// No model can answer now; the same call may succeed later.
     #[error("{}; it is tried again in {} s", .0.detail, .0.rest.as_secs())]
-    Away(Away),
+    Unavailable(Unavailable),
     /// Every candidate failed; this is the last failure.
     #[error("{0}")]
     Failed(#[from] provider::Error),
@@ -238,7 +238,7 @@ impl Client {
         !candidates.is_empty() && !candidates.iter().any(|model| circuits.may_ask(model))
     }
 
-    /// Returns true when nothing speaks against `model` or one of its fallbacks: whoever waits for it may go on.
+    /// Returns true when nothing speaks against `model` or one of its fallbacks: callers that wait for it may continue.
     pub fn answers(&self, model: &str) -> bool {
         let candidates = self.candidates(model).unwrap_or_default();
         let circuits = &self.outages.circuits;
@@ -246,7 +246,7 @@ impl Client {
     }
 
     /// Takes over from before a restart that `model` and its fallbacks were away.
-    pub fn was_away(&self, model: &str, away: &Away) {
+    pub fn was_away(&self, model: &str, away: &Unavailable) {
         for model in self.candidates(model).unwrap_or_default() {
             self.outages.circuits.was_down(&model, away);
         }
@@ -309,7 +309,7 @@ impl Client {
                 None => return Err(refusal.into()),
             };
             let detail = refusal.to_string();
-            return Err(Error::Away(Away {
+            return Err(Error::Unavailable(Unavailable {
                 cause,
                 detail,
                 rest,
@@ -330,7 +330,9 @@ impl Client {
         for pause in PAUSES {
             match again().await {
                 Ok(reserved) => return Ok(reserved),
-                Err(error) => tracing::warn!(%error, "a reservation is written again"),
+                Err(error) => {
+                    tracing::warn!(%error, "a cost reservation could not be recorded; retrying")
+                }
             }
             tokio::time::sleep(pause).await;
         }
@@ -365,7 +367,7 @@ impl Client {
         };
         let latency_ms = i64::try_from(took.as_millis()).unwrap_or(i64::MAX);
         if let Err(error) = self.ledger.settle(reserved, outcome, latency_ms).await {
-            tracing::error!(%error, "a call stays at its reservation");
+            tracing::error!(%error, "the actual cost of a call could not be recorded; its full reservation is counted");
         }
         Ok((answer?, took))
     }

@@ -346,6 +346,73 @@ fn no_model() -> provider::Error {
     }
 }
 
+/// What a hotel's network answers in place of every server until somebody signed in.
+fn sign_in_page(status: u16) -> provider::Error {
+    provider::Error::Missing {
+        host: "h".into(),
+        status,
+        message: "a web page".into(),
+    }
+}
+
+#[tokio::test]
+async fn a_sign_in_page_in_place_of_a_server_that_was_down_is_not_its_answer() {
+    for status in [200, 302] {
+        let b = Scripted::new(move |asked, _| match asked {
+            0 => Answer::Fails(busy_for_long()),
+            1 => Answer::Fails(sign_in_page(status)),
+            _ => Answer::Says("from b"),
+        });
+        let (_dir, client) = client(&says("from a"), &b);
+        let away = ask(&client, "second").await.expect_err("down").away();
+        assert_eq!(away.expect("may answer later").cause, Cause::Limited);
+        client.outages.circuits.retry_now();
+        let paid = ask(&client, "second").await.expect("it is back");
+        assert_eq!((paid.model.as_str(), b.count()), ("second", 3));
+    }
+}
+
+#[tokio::test]
+async fn a_web_page_of_a_server_that_was_never_down_is_told_at_once() {
+    let b = fails(|| sign_in_page(200));
+    let (_dir, client) = client(&says("from a"), &b);
+    let told = ask(&client, "second").await.expect_err("a page");
+    assert!(matches!(told, Error::Failed(_)), "{told}");
+    assert_eq!(b.count(), 1);
+}
+
+#[tokio::test]
+async fn a_fallback_that_the_money_is_not_enough_for_is_passed_over() {
+    let cheap = "cost_per_mtok = [0.1, 0.1, 0.1, 0.1]\nfallbacks = [\"second\"]";
+    let dear = provider_file("second", "cost_per_mtok = [15, 75, 1.5, 18.75]");
+    let capped = [
+        Cost {
+            message_usd: 0.1,
+            ..Cost::default()
+        },
+        Cost {
+            day_usd: 0.1,
+            ..Cost::default()
+        },
+    ];
+    for caps in capped {
+        let mut house = house_of(cheap, &dear);
+        let a = Scripted::new(|asked, _| match asked {
+            0 => Answer::Fails(busy()),
+            _ => Answer::Says("from a"),
+        });
+        let b = says("from b");
+        house.client.providers.insert("a".into(), a.clone());
+        house.client.providers.insert("b".into(), b.clone());
+        house.client.caps = caps;
+        let paid = ask(&house.client, "primary").await.expect("it is back");
+        assert_eq!(
+            (paid.model.as_str(), a.count(), b.count()),
+            ("primary", 2, 0)
+        );
+    }
+}
+
 fn no_money() -> provider::Error {
     provider::Error::Exhausted {
         host: "h".into(),

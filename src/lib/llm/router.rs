@@ -1,4 +1,4 @@
-//! One question to a model: who is asked, with which retries and fallbacks, and for how long.
+//! One call of a model: which one is asked, with which retries, which fallbacks take over (failover), and for how long.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -7,13 +7,13 @@ use std::time::Duration;
 use serde::Serialize;
 use tokio::time::Instant as Clock;
 
-use super::degrade::Shown;
-use super::unavailable::Away;
+use super::reduce_request::Shown;
+use super::unavailable::Unavailable;
 use super::{Client, Error, PATIENCE, Paid, Prompt, Purpose};
 use crate::config;
 use crate::config::Model;
 use crate::cost::{Kind, Outcome, Rates, Refusal, nano, usd};
-use crate::message::{Block, Message};
+use crate::message::{Block, Message, Usage};
 use crate::provider;
 use crate::provider::{OnText, Request, Response};
 use crate::session::block_tokens;
@@ -109,7 +109,7 @@ impl Client {
         .await
     }
 
-    /// Makes `attempt` until it succeeds, fails for good, or has to wait for longer than a turn holds its slot.
+    /// Makes `attempt` until it succeeds, fails permanently, or has to wait for longer than a turn holds its slot.
     pub(crate) async fn patiently<T, F: Future<Output = Result<T, Error>>>(
         &self,
         on_retry: &(dyn Fn(&str) + Send + Sync),
@@ -121,11 +121,11 @@ impl Client {
             tokio::pin!(changed);
             changed.as_mut().enable();
             let away = match attempt().await {
-                Err(Error::Away(away)) if away.cause.is_outage() => away,
+                Err(Error::Unavailable(away)) if away.cause.is_outage() => away,
                 other => return other,
             };
             if Clock::now() + away.rest > until {
-                return Err(Error::Away(away));
+                return Err(Error::Unavailable(away));
             }
             on_retry(&away.detail);
             tokio::select! {
@@ -144,7 +144,7 @@ impl Client {
         on_text: OnText<'_>,
         on_retry: &(dyn Fn(&str) + Send + Sync),
     ) -> Result<Paid, Error> {
-        let (mut away, mut failed): (Option<Away>, Option<provider::Error>) = (None, None);
+        let (mut away, mut failed): (Option<Unavailable>, Option<Error>) = (None, None);
         for (at, model) in candidates.iter().enumerate() {
             if at > 0 && outgrows(prompt, model) {
                 continue;
@@ -170,9 +170,19 @@ impl Client {
                     return Ok(paid);
                 }
                 Err(Error::Failed(error)) => error,
+                // A fallback that the money is not enough for answers nobody; the model before it may be back in a moment.
+                Err(Error::Unavailable(capped)) if at > 0 => {
+                    away = Some(capped.sooner(away));
+                    continue;
+                }
+                Err(refused @ Error::Refused(_)) if at > 0 => {
+                    failed.get_or_insert(refused);
+                    continue;
+                }
                 Err(other) => return Err(other),
             };
-            if error.retryable() {
+            let is_away = error.retryable() || permit.is_still_down(&error);
+            if is_away {
                 away = Some(permit.failed(&error).sooner(away));
             } else {
                 // A server that refuses something is there.
@@ -187,17 +197,17 @@ impl Client {
                 on_retry(&error.to_string());
             }
             // A fallback with a smaller window is passed over: what is said is why the others did not answer.
-            if !error.retryable() && !overflows {
-                failed = Some(error);
+            if !is_away && !overflows {
+                failed = Some(error.into());
             }
         }
         match (away, failed) {
             // A fallback that refuses answers nobody: whoever waits does not go by its being there.
-            (Some(away), failed) => Err(Error::Away(Away {
+            (Some(away), failed) => Err(Error::Unavailable(Unavailable {
                 opened: away.opened || failed.is_some(),
                 ..away
             })),
-            (None, Some(error)) => Err(error.into()),
+            (None, Some(error)) => Err(error),
             (None, None) => Err(Error::NoProvider(String::new())),
         }
     }
@@ -247,7 +257,7 @@ impl Client {
             let (Some(next), Err(error)) = (next, &answer) else {
                 return answer;
             };
-            tracing::warn!(model = %model.name, %error, "the refused request is tried again with less: {}", next.words());
+            tracing::warn!(model = %model.name, %error, "retrying the refused request without optional parts: {}", next.words());
             on_retry(&error.to_string());
             shown = next;
         }
@@ -292,7 +302,10 @@ impl Client {
                 cost: price(response, rates, bound),
             };
             let call = purpose.call(model, Kind::Chat, bound);
-            let asked = provider.complete(&request, on_text);
+            let asked = async {
+                let answer = provider.complete(&request, on_text).await;
+                answer.map(|answer| plausible(answer, model, bytes, request.max_tokens))
+            };
             let refused = match self.metered(call, asked, settled).await {
                 Ok(paid) => break (paid, bound),
                 Err(error) => error,
@@ -328,6 +341,40 @@ fn outgrows(prompt: &Prompt, model: &Model) -> bool {
             .sum::<u64>();
     // Two thirds of the estimate are five characters a token, which is more than prose has.
     words / 3 * 2 > model.context_window
+}
+
+/// Returns an answer whose tokens are possible: those of a server that says more than twice what its window, what was sent and
+/// the longest answer are together are estimated, as if it had said nothing. Twice, as models of one name count in several ways.
+fn plausible(answer: Response, model: &Model, bytes: u64, max_tokens: u32) -> Response {
+    let most = model
+        .context_window
+        .saturating_add(bytes)
+        .saturating_add(u64::from(max_tokens))
+        .saturating_mul(2);
+    let said = answer.usage;
+    let sides = [
+        said.input_tokens,
+        said.output_tokens,
+        said.cache_read_tokens,
+        said.cache_write_tokens,
+    ];
+    let all = sides.into_iter().fold(0, u64::saturating_add);
+    if all <= most {
+        return answer;
+    }
+    tracing::warn!(
+        model = %model.name,
+        tokens = all,
+        most,
+        "the server says that the call had more tokens than it can have had: they are estimated"
+    );
+    let usage = Usage {
+        input_tokens: bytes / 4,
+        output_tokens: answer.message.content.iter().map(block_tokens).sum(),
+        estimated: true,
+        ..Usage::default()
+    };
+    Response { usage, ..answer }
 }
 
 /// Returns what an answer cost. Estimated tokens may be too few; what is not known costs what it can cost at most.

@@ -247,6 +247,44 @@ async fn a_run_with_a_small_budget_is_answered_shorter_as_long_as_that_is_an_ans
 }
 
 #[tokio::test]
+async fn tokens_that_cannot_be_are_estimated_and_cost_what_was_reserved() {
+    for (tokens, is_possible) in [(300_000, true), (1 << 40, false), (u64::MAX, false)] {
+        let mut house = house(Cost::default(), PRICE, 0, busy);
+        let boaster = Arc::new(Boaster(tokens));
+        house.client.providers.insert("a".into(), boaster);
+        let paid = house.ask().await.expect("an answer");
+        let cost = paid.cost_nano_usd.expect("priced");
+        let usage = paid.response.usage;
+        assert_eq!(usage.estimated, !is_possible, "{tokens}");
+        assert_eq!(usage.output_tokens == tokens, is_possible);
+        // One dollar: more than all that was sent and the longest answer cost.
+        assert_eq!(cost < 1_000_000_000, !is_possible, "{cost}");
+    }
+}
+
+/// Says that an answer had so many tokens.
+struct Boaster(u64);
+
+impl Provider for Boaster {
+    fn complete<'a>(
+        &'a self,
+        _request: &'a Request,
+        _on_text: OnText<'a>,
+    ) -> BoxFuture<'a, Result<Response, provider::Error>> {
+        let usage = Usage {
+            output_tokens: self.0,
+            ..USAGE
+        };
+        let answer = Response {
+            message: Message::text(Role::Assistant, "hi"),
+            stop: StopReason::EndTurn,
+            usage,
+        };
+        Box::pin(async move { Ok(answer) })
+    }
+}
+
+#[tokio::test]
 async fn a_broken_off_call_stays_at_its_reservation() {
     let house = house(Cost::default(), PRICE, 1, broke_off);
     house.ask().await.expect("second time");

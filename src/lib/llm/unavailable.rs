@@ -79,7 +79,7 @@ impl Cause {
 
 /// That a call has to wait.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Away {
+pub struct Unavailable {
     /// What it waits for.
     pub cause: Cause,
     /// How the last attempt failed, for the owner.
@@ -90,7 +90,7 @@ pub struct Away {
     pub opened: bool,
 }
 
-impl Away {
+impl Unavailable {
     /// Returns what a write waits for that failed with `error`.
     pub fn disk(error: &dyn std::fmt::Display) -> Self {
         Self {
@@ -115,10 +115,10 @@ impl Error {
     ///
     /// # Errors
     /// The error itself, when the same call would fail again.
-    pub fn away(self) -> Result<Away, Self> {
+    pub fn away(self) -> Result<Unavailable, Self> {
         match self {
-            Self::Away(away) => Ok(away),
-            Self::Ledger(error) if error.is_retryable() => Ok(Away::disk(&format!(
+            Self::Unavailable(away) => Ok(away),
+            Self::Ledger(error) if error.is_retryable() => Ok(Unavailable::disk(&format!(
                 "the cost ledger cannot be written: {error}"
             ))),
             other => Err(other),

@@ -75,7 +75,7 @@ impl Daily {
                 let report = format!(
                     "{{\"timestamp\":\"{time}\",\"level\":\"WARN\",\"message\":\"{lost} log lines could not be written\"}}\n"
                 );
-                // Lost again: the next failure counts, this line is no loss to anybody.
+                // Lost again: the next failure counts, this line is not a loss to anybody.
                 let _ = self.try_append(&mut today, &report);
             }
             Ok(()) => {}

@@ -1,14 +1,15 @@
-//! What the programs write about themselves: lines for people on stderr, JSON lines in
+//! Logging: lines for people on stderr, JSON lines in
 //! `state/logs/YYYY-MM-DD.jsonl` (0600, the agent's local date, times inside in UTC).
 //!
 //! ```text
 //! 2025-11-21T22:56:01.120Z  INFO run{run_id=01J…}: answered session=cli:cli turns=2
 //! {"timestamp":"2025-11-21T22:56:01.120Z","level":"INFO","message":"answered","session":"cli:cli","target":"…","span":{…}}
 //! ```
-//! Every byte passes [`crate::secret::redact`]. The text of messages stands nowhere above `debug`:
+//! Every byte passes [`crate::secret::redact`]. The text of messages is nowhere above `debug`:
 //! that is the callers' duty.
 
 mod daily_file;
+mod line_queue;
 mod read;
 
 pub use read::newest;
@@ -29,6 +30,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::config::Level;
 use daily_file::Daily;
+use line_queue::LineQueue;
 
 /// Our own events carry the name of this crate.
 const OUR_CRATE: &str = env!("CARGO_CRATE_NAME");
@@ -98,13 +100,24 @@ pub enum Error {
 
 /// The log of this process.
 #[derive(Debug)]
-pub struct Log(Option<Arc<Daily>>);
+pub struct Log {
+    file: Option<Arc<Daily>>,
+    queue: Option<LineQueue>,
+}
 
 impl Log {
     /// Names the files by the dates of `zone` from the next line on.
     pub fn set_zone(&self, zone: Tz) {
-        if let Some(file) = &self.0 {
+        if let Some(file) = &self.file {
             file.set_zone(zone);
+        }
+    }
+}
+
+impl Drop for Log {
+    fn drop(&mut self) {
+        if let Some(queue) = &self.queue {
+            queue.flush();
         }
     }
 }
@@ -120,11 +133,15 @@ pub fn init(options: &Options) -> Result<Log, Error> {
         .dir
         .as_ref()
         .map(|dir| Arc::new(Daily::open(dir.clone(), options.zone, options.keep_days)));
-    subscriber(options, Stderr, file.clone())
+    // Who has a file continues for long, and loses nothing that stderr does not take.
+    let queue = file
+        .as_ref()
+        .and_then(|_| LineQueue::start(std::io::stderr()));
+    subscriber(options, Stderr(queue.clone()), file.clone())
         .try_init()
         .map_err(Error::Twice)?;
     std::panic::set_hook(Box::new(log_panic));
-    Ok(Log(file))
+    Ok(Log { file, queue })
 }
 
 /// A panic is a bug of ours. Its words go to the log and not, unredacted, to the terminal.
@@ -177,13 +194,27 @@ impl FormatTime for UtcTime {
 }
 
 /// stderr, one write a line. A closed or full stderr stops nothing.
-struct Stderr;
+struct Stderr(Option<LineQueue>);
 
 impl MakeWriter<'_> for Stderr {
-    type Writer = HumanLine<std::io::Stderr>;
+    type Writer = HumanLine<Self>;
 
     fn make_writer(&self) -> Self::Writer {
-        HumanLine(std::io::stderr())
+        HumanLine(Self(self.0.clone()))
+    }
+}
+
+impl Write for Stderr {
+    fn write(&mut self, line: &[u8]) -> std::io::Result<usize> {
+        match &self.0 {
+            Some(queue) => queue.put(String::from_utf8_lossy(line).into_owned()),
+            None => std::io::stderr().write_all(line)?,
+        }
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
     }
 }
 

@@ -5,6 +5,7 @@
 //! → notifications/initialized
 //! → tools/list {cursor}                                         ← {tools: […], nextCursor}
 //! → tools/call {name, arguments}                                ← {content: […], isError}
+//! → ping                                                        ← {}, after a call that took too long
 //! ← notifications/progress {progressToken, progress, message}   it goes on: its time begins again
 //! → notifications/cancelled {requestId}                         nobody waits for the answer any more
 //! → resources/list, resources/templates/list, resources/read    ← {contents: […]}
@@ -37,7 +38,7 @@ const CANCEL: Duration = Duration::from_secs(2);
 /// The most tools a server may offer, and the pages they may come on.
 pub(super) const MAX_TOOLS: usize = 128;
 pub(super) const MAX_PAGES: usize = 64;
-/// A call that says that it goes on may take so many times its limit.
+/// A call that says that it continues may take so many times its limit.
 const MAX_TIMES: u32 = 10;
 /// How often it is looked at whether an answer of ours is still waited for.
 const LOOK: Duration = Duration::from_millis(250);
@@ -58,7 +59,7 @@ pub(super) struct Signals {
     pub(super) over: CancellationToken,
     /// Why it has ended.
     pub(super) why: Mutex<Error>,
-    /// Calls that go on, by number, and how they say so.
+    /// Calls that continue, by number, and how they say so.
     progress: broadcast::Sender<(u64, String)>,
     /// What the server asks of those who make calls.
     pub(super) asks: Asks,
@@ -96,7 +97,7 @@ pub(super) struct Client {
     signals: Arc<Signals>,
     ids: AtomicU64,
     has_tools: bool,
-    /// What it has beside tools.
+    /// What it has in addition to tools.
     others: Vec<Kind>,
 }
 
@@ -179,7 +180,7 @@ impl Client {
         )))
     }
 
-    /// Returns what it has beside tools.
+    /// Returns what it has in addition to tools.
     pub(super) fn others(&self) -> &[Kind] {
         &self.others
     }
@@ -252,6 +253,18 @@ impl Client {
     /// Waits until the server says that its tools changed.
     pub(super) async fn changed(&self) {
         self.signals.changed.notified().await;
+    }
+
+    /// Returns whether it is a program that we started.
+    pub(super) fn is_program(&self) -> bool {
+        matches!(self.link, Link::Stdio(_))
+    }
+
+    /// Asks whether the server is there, and returns whether it says anything within `limit`. A refusal is an answer, too.
+    pub(super) async fn answers_ping(&self, limit: Duration) -> bool {
+        let params = json!({});
+        let answer = tokio::time::timeout(limit, self.request("ping", &params)).await;
+        matches!(answer, Ok(Ok(_) | Err(Error::Refused { .. })))
     }
 
     /// Ends the link and waits until the server is gone.

@@ -14,7 +14,7 @@ const MAX_CHOICES: usize = 30;
 /// Characters of a text that is filled in.
 const MAX_TEXT: u64 = 2000;
 /// What no server may ask for (specification of the protocol, elicitation, security). Whole or parts of words.
-const SECRETS: [&str; 27] = [
+const SECRETS: [&str; 34] = [
     "password",
     "passwort",
     "kennwort",
@@ -42,7 +42,18 @@ const SECRETS: [&str; 27] = [
     "one-time code",
     "verification code",
     "login code",
+    "security code",
+    "access code",
+    "pin code",
+    "pincode",
+    "pin number",
+    "geheimzahl",
+    "einmalcode",
 ];
+
+/// Short words for such, which are parts of others: whole, in the name of a field or what is said of it; in the question
+/// itself in capitals ("pin this note?" asks for nothing).
+const SHORT_SECRETS: [&str; 6] = ["PIN", "TAN", "OTP", "TOTP", "2FA", "MFA"];
 
 /// A question of a server.
 #[derive(Debug, Clone, PartialEq)]
@@ -182,9 +193,19 @@ impl Form {
             .chain([&self.message])
             .map(|words| folded(words))
             .collect();
+        let named = said.len().saturating_sub(1);
+        let is_short = |short: &&str| {
+            let folded = folded(short);
+            let mut fields = said.iter().take(named);
+            let yours = format!("your {folded}");
+            fields.any(|words| text::has_word(words, &folded))
+                || text::has_word(&self.message, short)
+                || said.iter().any(|words| text::has_word(words, &yours))
+        };
         SECRETS
             .into_iter()
             .find(|secret| said.iter().any(|words| words.contains(secret)))
+            .or_else(|| SHORT_SECRETS.into_iter().find(is_short))
     }
 
     /// Fills the form in from the owner's words: the value where one field is asked for, else `NAME: VALUE` on lines
@@ -558,5 +579,21 @@ mod tests {
         assert_eq!(secret("Log in", "api_key", ""), Some("api_key"));
         assert_eq!(secret("Log in", "a", "Ihr Kennwort"), Some("kennwort"));
         assert_eq!(secret("Which city?", "city", "Where you live"), None);
+        for (message, name, words, found) in [
+            ("Confirm", "pin", "", "PIN"),
+            ("Confirm", "code", "The TAN of your bank", "TAN"),
+            ("Confirm", "card_otp", "", "OTP"),
+            ("Enter the PIN of the door", "code", "", "PIN"),
+            ("Please tell me your pin", "code", "", "PIN"),
+            ("Your passcode?", "code", "", "passcode"),
+            ("What is the security code?", "code", "", "security code"),
+        ] {
+            assert_eq!(
+                secret(message, name, words),
+                Some(found),
+                "{message} {name}"
+            );
+        }
+        assert_eq!(secret("Pin this opinion, stan?", "a", "of shipping"), None);
     }
 }

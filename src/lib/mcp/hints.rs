@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use super::server::Program;
 use crate::net::egress_proxy::Visit;
 
-/// What every program sees beside its own directory. Its /tmp is another one than the machine's.
+/// What every program sees in addition to its own directory. Its /tmp is another one than the machine's.
 const SEEN: [&str; 11] = [
     "/usr",
     "/bin",

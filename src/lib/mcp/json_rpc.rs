@@ -31,7 +31,7 @@ const PROGRESS: &str = "notifications/progress";
 const LOGGED: &str = "notifications/message";
 /// It takes a question of its own back.
 const CANCELLED: &str = "notifications/cancelled";
-/// What whoever makes the call answers, see `server_requests.rs`.
+/// What the caller answers, see `server_requests.rs`.
 const OF_CALLERS: [&str; 2] = ["elicitation/create", "sampling/createMessage"];
 
 #[derive(Debug)]
@@ -48,7 +48,7 @@ pub(super) enum Message {
 pub(super) enum Notice {
     /// Its tools are others now.
     ToolsChanged,
-    /// The call of this number goes on, and how it says so.
+    /// The call of this number continues, and how it says so.
     Progress(u64, String),
     /// Words for a log.
     Logged(String),
@@ -142,7 +142,7 @@ pub(super) fn notice(method: &str, params: Option<&Value>) -> Value {
 }
 
 /// Returns our answer to a request of the server: we are alive, and these are the directories that it may use. `None` when
-/// whoever makes the call answers it.
+/// the caller answers it.
 pub(super) fn answer(id: &Value, method: &str, roots: &[PathBuf]) -> Option<Value> {
     let root = |path: &PathBuf| {
         let name = path.file_name().unwrap_or_default().to_string_lossy();

@@ -48,11 +48,11 @@ pub use address::Address;
 pub use elicitation::{Elicited, Form};
 pub use resources_and_prompts::Kind;
 pub use sampling::{SampleRequest, Sampled};
-pub use server::{Program, Sampling, Server, Settings, Way};
+pub use server::{Program, Sampling, Server, Settings, Transport};
 pub use server_requests::Caller;
 pub use tool_list::{Offer, Offered};
 pub use tool_result::{Answer, File};
-pub use trust::{Off, Seen, ServerStatus, approved_hashes, status};
+pub use trust::{Failure, Off, Seen, ServerStatus, approved_hashes, status};
 
 /// Servers that are told to end have so long.
 const END_TIMEOUT: Duration = Duration::from_secs(3);
@@ -66,7 +66,7 @@ pub enum Error {
     #[error("it refuses: {message} ({code})")]
     Refused { code: i64, message: String },
     /// The owner is to open these addresses first; nothing was done.
-    #[error("it wants addresses to be opened first")]
+    #[error("it requires addresses to be opened first")]
     WantsOpened(Vec<Address>),
     #[error("it did not answer within {} s", .0.as_secs())]
     Timeout(Duration),
@@ -74,14 +74,14 @@ pub enum Error {
     #[error("{0}")]
     Protocol(String),
     /// It has forgotten us; nothing was done.
-    #[error("it has forgotten the session")]
+    #[error("it no longer knows the session")]
     Gone,
     /// Our own run was stopped.
     #[error("stopped")]
     Stopped,
 }
 
-/// Returns what a server is known by beside its name: its address, or its program with the arguments.
+/// Returns what a server is known by in addition to its name: its address, or its program with the arguments.
 pub fn identity(command: &[String], url: &str) -> String {
     if url.is_empty() {
         serde_json::Value::from(command).to_string()
@@ -143,7 +143,7 @@ impl Servers {
     }
 
     /// Makes these the servers: new ones are started, those that are not among them or are others now are
-    /// ended, the rest goes on. `taken` are the names of tools that no server may use.
+    /// ended, the rest continues. `taken` are the names of tools that no server may use.
     ///
     /// Must be called within the runtime.
     pub fn set(&self, settings: Vec<Settings>, taken: HashSet<String>) {
@@ -241,7 +241,7 @@ impl Shared {
 
     fn write(&self, seen: &Seen) {
         if let Err(error) = without_twins(seen).write(&self.path) {
-            tracing::warn!(%error, "what the tool servers offer could not be written down");
+            tracing::warn!(%error, "cannot store the tool lists of the servers");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What servers have beside tools, as tools of ours: resources (texts and files) and prompts. What the model reads of them
+//! What servers have in addition to tools, as tools of ours: resources (texts and files) and prompts. What the model reads of them
 //! before it asks is in our words; the server's own come as a result.
 
 use std::collections::HashSet;

@@ -81,7 +81,7 @@ impl SampleRequest {
         })
     }
 
-    /// Returns what the owner reads of it, at most about 1500 characters.
+    /// Returns what the owner reads of it, each message with what is left out of it, about 3,000 characters at most.
     pub fn text(&self, server: &str, max_tokens: u32) -> String {
         let mut lines = vec![format!(
             "the tool server {server} wants words of the model, at most {max_tokens} tokens, at your cost:"
@@ -92,11 +92,22 @@ impl SampleRequest {
                 text::head_and_tail(&self.system, 300, 70)
             ));
         }
-        if let Some((_, words)) = self.messages.last() {
-            lines.push(text::head_and_tail(words, 1000, 70));
+        let before = self.messages.len().saturating_sub(1);
+        // Of those before the last all begin here: what the model is told is theirs to see.
+        let room = 600 / before.max(1);
+        for (number, (by_model, words)) in self.messages.iter().enumerate() {
+            let who = if *by_model { "(model) " } else { "" };
+            let most = if number == before { 1000 } else { room };
+            lines.push(format!("{who}{}", text::head_and_tail(words, most, 70)));
         }
-        if self.messages.len() > 1 {
-            lines.push(format!("({} messages before it)", self.messages.len() - 1));
+        let all = self.messages.iter().map(|(_, words)| words);
+        let all: usize = all
+            .chain([&self.system])
+            .map(|words| words.chars().count())
+            .sum();
+        if self.messages.len() > 1 || all > 1000 {
+            let messages = text::counted(self.messages.len(), "message");
+            lines.push(format!("({messages}, {all} characters in all are sent)"));
         }
         lines.join("\n")
     }
@@ -143,7 +154,22 @@ mod tests {
         assert_eq!((read.system.as_str(), read.max_tokens), ("be short", 90));
         let shown = read.text("desk", 50);
         assert!(
-            shown.contains("at most 50 tokens") && shown.contains("\nc\n"),
+            shown.contains("at most 50 tokens") && shown.contains("\na\n(model) b\nc\n"),
+            "{shown}"
+        );
+        assert!(
+            shown.ends_with("(3 messages, 11 characters in all are sent)"),
+            "{shown}"
+        );
+        let long = SampleRequest {
+            messages: vec![(false, "x".repeat(5000)), (false, "y".repeat(3000))],
+            ..read
+        };
+        let shown = long.text("desk", 50);
+        assert!(shown.contains("[… 4460 characters left out …]"), "{shown}");
+        assert!(shown.contains("[… 2100 characters left out …]"), "{shown}");
+        assert!(
+            shown.ends_with("(2 messages, 8008 characters in all are sent)"),
             "{shown}"
         );
         let many: Vec<Value> = (0..21).map(|_| said("user", "a")).collect();

@@ -16,7 +16,7 @@ use super::client::{Client, Link, START};
 use super::http::Bearer;
 use super::resources_and_prompts::Kind;
 use super::server_requests::Caller;
-use super::trust::{check, is_distrusted};
+use super::trust::{Failure, check, is_distrusted};
 use super::{
     Answer, Elicited, Error, Off, Shared, hints, http, resources_and_prompts, stdio, tool_list,
 };
@@ -24,7 +24,7 @@ use crate::auth::Place;
 use crate::config::{self, Network};
 use crate::net;
 use crate::net::egress_proxy::{Rules, Session, Visit};
-use crate::sandbox::{EXIT_PORT, Exit, Spec};
+use crate::sandbox::{EXIT_PORT, NetworkExit, Spec};
 use crate::secret::Secret;
 
 /// A server that nobody asked for so long is ended; the next call starts it again.
@@ -33,6 +33,8 @@ const IDLE: Duration = Duration::from_secs(600);
 const POLL_INTERVAL: Duration = Duration::from_secs(30);
 /// The shortest and the longest wait before a restart.
 const BACKOFF: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(300));
+/// A program that let a call run into its time-out has so long to answer a ping.
+const PING: Duration = Duration::from_secs(5);
 /// One that lived so long has not failed to start.
 const LIVED: Duration = Duration::from_secs(60);
 /// After its tools changed they are asked for once, not for every word about it.
@@ -45,7 +47,7 @@ pub struct Settings {
     /// Its command or address, see [`super::identity`].
     pub identity: String,
     /// How it is reached.
-    pub way: Way,
+    pub transport: Transport,
     /// Its `trust` in agent.toml.
     pub trust: String,
     /// How long a call may take.
@@ -66,7 +68,7 @@ pub struct Sampling {
 
 /// How a server is reached.
 #[derive(Clone, PartialEq)]
-pub enum Way {
+pub enum Transport {
     Program(Box<Program>),
     Url {
         url: String,
@@ -90,9 +92,9 @@ pub struct Program {
     pub env: Vec<(String, String)>,
     /// What does not exist for it.
     pub hidden: Vec<PathBuf>,
-    /// What it may read beside the system.
+    /// What it may read in addition to the system.
     pub reads: Vec<PathBuf>,
-    /// What it may change beside its own directory.
+    /// What it may change in addition to its own directory.
     pub writes: Vec<PathBuf>,
     /// Where it may connect to.
     pub network: Network,
@@ -105,7 +107,7 @@ pub struct Program {
 pub struct Server {
     pub(super) settings: Settings,
     shared: Arc<Shared>,
-    /// Ends it for good.
+    /// Ends it permanently.
     pub(super) stop: CancellationToken,
     slot: tokio::sync::Mutex<Slot>,
     woken: Notify,
@@ -153,20 +155,20 @@ impl Server {
         &self.settings.name
     }
 
-    /// Returns true when it may change files beside its own directory.
+    /// Returns true when it may change files in addition to its own directory.
     pub fn may_write(&self) -> bool {
-        match &self.settings.way {
-            Way::Program(program) => !program.writes.is_empty() || program.off,
-            Way::Url { .. } | Way::Unusable(_) => false,
+        match &self.settings.transport {
+            Transport::Program(program) => !program.writes.is_empty() || program.off,
+            Transport::Url { .. } | Transport::Unusable(_) => false,
         }
     }
 
-    /// Returns since when, milliseconds since 1970 UTC, it may change which files and directories beside its own; `None`
+    /// Returns since when, milliseconds since 1970 UTC, it may change which files and directories in addition to its own; `None`
     /// before it was first started, and for one that may change none, or all.
     pub fn writes_since(&self) -> Option<(i64, &[PathBuf])> {
         let started_at = self.started_at.load(Ordering::SeqCst);
-        match &self.settings.way {
-            Way::Program(program) if !program.writes.is_empty() && started_at > 0 => {
+        match &self.settings.transport {
+            Transport::Program(program) if !program.writes.is_empty() && started_at > 0 => {
                 Some((started_at, &program.writes))
             }
             _ => None,
@@ -231,7 +233,17 @@ impl Server {
                     }
                 }
                 Err(Error::Stopped) => return Err("stopped".to_owned()),
-                Err(fault) => return Err(format!("the tool server {name} did not do it: {fault}")),
+                Err(fault) => {
+                    let is_late = matches!(fault, Error::Timeout(_));
+                    let next = if is_late && self.end_if_hung(&client, &fault).await {
+                        "; it hangs and is started again"
+                    } else {
+                        ""
+                    };
+                    return Err(format!(
+                        "the tool server {name} did not do it: {fault}{next}"
+                    ));
+                }
             }
         }
         Err(format!("the tool server {name} did not do it"))
@@ -329,12 +341,31 @@ impl Server {
                     stop.run_until_cancelled(sleep(SETTLE)).await;
                     match timeout(START, client.tools()).await {
                         Ok(Ok(listed)) => self.record_offer(&listed, client.others()),
-                        Ok(Err(fault)) => tracing::warn!(server = self.name(), "it does not tell its tools: {fault}"),
-                        Err(_) => tracing::warn!(server = self.name(), "it does not tell its tools"),
+                        Ok(Err(fault)) => tracing::warn!(server = self.name(), "cannot list its tools: {fault}"),
+                        Err(_) => tracing::warn!(server = self.name(), "cannot list its tools"),
                     }
                 }
             }
         }
+    }
+
+    /// Ends a program that a call waited for in vain, `fault`, when it does not answer a ping either; returns whether it did. A slow
+    /// one answers and stays.
+    async fn end_if_hung(&self, client: &Arc<Client>, fault: &Error) -> bool {
+        if !client.is_program() || client.is_over() || client.answers_ping(PING).await {
+            return false;
+        }
+        let mut slot = self.slot.lock().await;
+        let is_it = |held: &Arc<Client>| Arc::ptr_eq(held, client);
+        // A call that ran beside this one may have ended it already.
+        if slot.client.take_if(|held| is_it(held)).is_none() {
+            return false;
+        }
+        let why = format!("{fault}, nor a ping within {} s", PING.as_secs());
+        self.record_failure(&mut slot, &why);
+        drop(slot);
+        client.close().await;
+        true
     }
 
     /// Lets go of a server that is idle; returns whether it was.
@@ -409,8 +440,8 @@ impl Server {
 
     async fn start(&self) -> Result<(Client, Vec<Value>), Error> {
         let samples = self.settings.sampling.rule != config::Sampling::Off;
-        match &self.settings.way {
-            Way::Program(program) => {
+        match &self.settings.transport {
+            Transport::Program(program) => {
                 let setting = format!("mcp.servers.{}.network", self.name());
                 let rules = Rules::new(&program.network, &setting);
                 let session = Arc::new(Session::new(rules, None));
@@ -424,7 +455,7 @@ impl Server {
                     }
                 })
             }
-            Way::Url {
+            Transport::Url {
                 url, token, issuer, ..
             } => {
                 let bearer = match token {
@@ -435,7 +466,7 @@ impl Server {
                 let link = http::Link::new(http, (self.name(), url), bearer);
                 greet(Link::Http(link), samples).await
             }
-            Way::Unusable(why) => Err(Error::Ended(why.clone())),
+            Transport::Unusable(why) => Err(Error::Ended(why.clone())),
         }
     }
 
@@ -453,10 +484,15 @@ impl Server {
         now.tools.extend(others);
         let approved = self.shared.approved.read();
         let trust = approved.map(|approved| check(&approved, name, trust, &now.sha256));
+        let in_words = match &trust {
+            Ok(Ok(())) => "trusted".to_owned(),
+            Ok(Err(off)) => off.to_string(),
+            Err(why) => why.clone(),
+        };
         tracing::info!(
             server = name,
             tools = now.tools.len(),
-            ?trust,
+            trust = in_words,
             "the tool server works"
         );
         for tool in &now.tools {
@@ -474,7 +510,7 @@ impl Server {
         });
         if trust == Ok(Err(Off::Changed)) {
             self.notify(Some(format!(
-                "the tool server {name} offers something else than you trusted; its tools are off: agent-send --mcp list"
+                "the tools of server {name} have changed since you trusted it; its tools are off: agent-send --mcp list"
             )));
         } else {
             self.notify(None);
@@ -489,8 +525,11 @@ impl Server {
         why.clone_into(&mut slot.why);
         slot.not_before = Some(Instant::now() + net::backoff(slot.failures, BACKOFF.0, BACKOFF.1));
         slot.failures = slot.failures.saturating_add(1);
-        self.shared
-            .note(self, |seen| seen.broken = Some(why.to_owned()));
+        self.shared.note(self, |seen| {
+            seen.broken = Some(why.to_owned());
+            let (at, why) = (crate::clock::now_ms(), why.to_owned());
+            seen.last_failure = Some(Failure { at, why });
+        });
         self.notify(Some(format!(
             "the tool server {} does not work: {why}",
             self.name()
@@ -535,9 +574,7 @@ impl Program {
         let argv: Vec<String> = self.argv.iter().map(quoted).collect();
         let mut env = self.env.clone();
         if !self.off {
-            let variables = session.environment(EXIT_PORT);
-            env.retain(|(name, _)| !variables.iter().any(|(given, _)| given == name));
-            env.extend(variables);
+            session.set_environment(&mut env, EXIT_PORT);
         }
         Ok(Spec {
             command: format!("exec {}", argv.join(" ")),
@@ -546,7 +583,7 @@ impl Program {
             writable: self.writes.clone(),
             hidden: self.hidden.clone(),
             read_only: self.reads.clone(),
-            exit: (!self.off).then(|| Exit::new(session.server())),
+            exit: (!self.off).then(|| NetworkExit::new(session.server())),
             env,
             timeout: Duration::ZERO,
             max_output: 0,

@@ -1,4 +1,4 @@
-//! What a server asks of us while a call of it runs: a question to the owner, or words of a model. Each goes to whoever
+//! What a server asks of us while a call of it runs: a question to the owner, or words of a model. Each goes to the code that
 //! makes the call; when no call runs there is nobody to ask.
 
 use std::collections::BTreeMap;
@@ -24,7 +24,7 @@ const MAX_ID: usize = 256;
 const ELICIT: &str = "elicitation/create";
 const SAMPLE: &str = "sampling/createMessage";
 
-/// Whoever makes a call, and answers what its server asks meanwhile.
+/// The one who makes a call, and answers what its server asks meanwhile.
 pub trait Caller: Send + Sync {
     /// Puts a question to the owner.
     fn elicit(&self, form: Form) -> BoxFuture<'_, Elicited>;
@@ -38,7 +38,7 @@ pub trait Caller: Send + Sync {
     /// Why not, for the server.
     fn sample(&self, request: SampleRequest) -> BoxFuture<'_, Result<Sampled, String>>;
 
-    /// Hears how the call goes on.
+    /// Hears how the call continues.
     fn told(&self, words: String);
 }
 

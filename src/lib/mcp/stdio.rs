@@ -37,6 +37,9 @@ const MAX_UNASKED: (usize, usize) = (2000, 16 * 1024 * 1024);
 const MAX_LOGGED: usize = 60;
 const MAX_LINE: u64 = 4096;
 const WINDOW: Duration = Duration::from_secs(60);
+/// Once it said more, so many bytes at most are read at a time, and after a pause: the pipe makes it wait.
+const NOISE: usize = 16 * 1024;
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// A server that runs. When it is dropped, the server is asked to end, and killed with everything it
 /// started.
@@ -188,7 +191,8 @@ async fn run(
         mut life,
     } = service;
     let why = {
-        let listening = log_stderr(complaints, &shared);
+        let is_over = CancellationToken::new();
+        let listening = log_stderr(complaints, &shared, &is_over);
         let writing = async {
             while let Some(line) = lines.recv().await {
                 if !matches!(timeout(WRITE, input.write_all(&line)).await, Ok(Ok(()))) {
@@ -207,6 +211,7 @@ async fn run(
             () = &mut listening => "it was stopped".to_owned(),
         };
         // What it said last may say why it ended.
+        is_over.cancel();
         let _ = timeout(Duration::from_millis(100), &mut listening).await;
         why
     };
@@ -285,7 +290,7 @@ async fn read(output: OwnedReadHalf, own: &mpsc::WeakSender<Vec<u8>>, shared: &S
                     net::server_text(&String::from_utf8_lossy(&line))
                 );
                 if noise > MAX_NOISE {
-                    return "it writes to standard output what is no message of the protocol"
+                    return "it writes output that is not a JSON-RPC message to standard output"
                         .to_owned();
                 }
             }
@@ -304,7 +309,7 @@ fn tell(own: &mpsc::WeakSender<Vec<u8>>, answer: &Value) {
     }
 }
 
-/// Lets whoever makes the newest call answer what the server asks: a pipe does not say which call it is about.
+/// Lets the newest caller answer what the server asks: a pipe does not say which call it is about.
 fn ask(
     own: mpsc::WeakSender<Vec<u8>>,
     signals: Arc<Signals>,
@@ -317,11 +322,15 @@ fn ask(
     });
 }
 
-/// Logs its standard error, not more than a person would read.
-async fn log_stderr(complaints: OwnedReadHalf, shared: &Shared) {
-    let mut complaints = BufReader::new(complaints);
+/// Logs its standard error, not more than a person would read, and reads it slowly beyond that until it `is_over`.
+async fn log_stderr(complaints: OwnedReadHalf, shared: &Shared, is_over: &CancellationToken) {
+    let mut complaints = BufReader::with_capacity(NOISE, complaints);
     let (mut since, mut lines) = (Instant::now(), 0);
     loop {
+        let is_much = lines > MAX_LOGGED && since.elapsed() <= WINDOW;
+        if is_much && complaints.buffer().is_empty() {
+            is_over.run_until_cancelled(tokio::time::sleep(PAUSE)).await;
+        }
         let mut line = Vec::new();
         match (&mut complaints)
             .take(MAX_LINE)
@@ -341,10 +350,45 @@ async fn log_stderr(complaints: OwnedReadHalf, shared: &Shared) {
         }
         lines += 1;
         if lines < MAX_LOGGED {
-            tracing::info!(server = shared.name, "it says: {words}");
+            tracing::info!(server = shared.name, "stderr: {words}");
         } else if lines == MAX_LOGGED {
-            tracing::info!(server = shared.name, "it says more, which is not logged");
+            tracing::info!(server = shared.name, "stderr: further output is not logged");
         }
         *shared.last_line.lock() = words;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_server_that_complains_without_end_is_read_slowly() {
+        let (ours, theirs) = tokio::net::UnixStream::pair().expect("a pair");
+        let (complaints, _) = ours.into_split();
+        let (_, mut theirs) = theirs.into_split();
+        let written = Arc::new(Mutex::new(0_usize));
+        let count = written.clone();
+        let noise = tokio::spawn(async move {
+            let lines = b"what a day\n".repeat(1000);
+            while theirs.write_all(&lines).await.is_ok() {
+                *count.lock() += lines.len();
+                tokio::task::yield_now().await;
+            }
+        });
+        let shared = Shared {
+            name: "noisy".to_owned(),
+            roots: Vec::new(),
+            pending: Mutex::default(),
+            signals: Arc::default(),
+            last_line: Mutex::default(),
+        };
+        let is_over = CancellationToken::new();
+        let listening = log_stderr(complaints, &shared, &is_over);
+        let _ = timeout(Duration::from_secs(1), listening).await;
+        noise.abort();
+        // What the pipe holds, and ten times NOISE.
+        assert!(*written.lock() < 2_000_000, "{}", written.lock());
+        assert_eq!(*shared.last_line.lock(), "what a day");
     }
 }

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::net;
 
-/// What stands in the words where a file stood.
+/// What is in the words where a file stood.
 const PLACE: char = '\u{fffc}';
 /// The most files of one answer.
 const MAX_FILES: usize = 10;

@@ -66,6 +66,17 @@ pub struct SeenServer {
     pub offer: Option<Offer>,
     /// Why it does not work, if it does not.
     pub broken: Option<String>,
+    /// Its last failure, whether it works again or not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_failure: Option<Failure>,
+}
+
+/// A failure of a server.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    /// When, milliseconds since 1970 UTC.
+    pub at: i64,
+    pub why: String,
 }
 
 impl Seen {
@@ -96,6 +107,8 @@ pub struct ServerStatus {
     pub off: Option<Off>,
     /// Why it does not work now, trusted or not.
     pub broken: Option<String>,
+    /// Its last failure, whether it works again or not.
+    pub last_failure: Option<Failure>,
     /// What it offers, as far as that is known.
     pub offer: Option<Offer>,
 }
@@ -105,12 +118,12 @@ pub struct ServerStatus {
 pub enum Off {
     #[error("off until you trust what it offers")]
     Unasked,
-    #[error("it offers something else than you trusted")]
+    #[error("its tools have changed since you trusted it")]
     Changed,
     #[error("you do not trust it")]
     Distrusted,
     /// No daemon has asked it since it was written into agent.toml.
-    #[error("no daemon has asked it yet what it offers")]
+    #[error("no daemon has fetched its tool list yet")]
     Unseen,
     /// The owner's file cannot be read. Carries why.
     #[error("{0}")]
@@ -125,7 +138,12 @@ pub fn status(
     approved: &Result<Approved, String>,
 ) -> ServerStatus {
     let seen = seen.servers.get(name);
-    let SeenServer { offer, broken, .. } = seen
+    let SeenServer {
+        offer,
+        broken,
+        last_failure,
+        ..
+    } = seen
         .filter(|seen| seen.identity == identity)
         .cloned()
         .unwrap_or_default();
@@ -138,6 +156,7 @@ pub fn status(
         name: name.to_owned(),
         off: on.err(),
         broken,
+        last_failure,
         offer,
     }
 }
@@ -175,6 +194,7 @@ mod tests {
             identity: "x".to_owned(),
             offer: Some(Offer::default()),
             broken: None,
+            last_failure: None,
         };
         let seen = Seen {
             v: 1,

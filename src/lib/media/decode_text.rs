@@ -23,7 +23,7 @@ pub fn is_text_name(name: &str, content_type: Option<&str>) -> bool {
 }
 
 /// Returns the text that `bytes` are: UTF-8, UTF-16 with its mark, or, when `claimed` says that it
-/// is a text, Windows-1252 (Latin-1 with quotes and dashes). `None` for what is no text.
+/// is a text, Windows-1252 (Latin-1 with quotes and dashes). `None` for what is not text.
 pub fn text(bytes: &[u8], claimed: bool) -> Option<String> {
     if let Some((encoding, mark)) = Encoding::for_bom(bytes) {
         let (text, _) = encoding.decode_without_bom_handling(bytes.get(mark..).unwrap_or_default());

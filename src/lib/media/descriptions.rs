@@ -112,7 +112,7 @@ pub struct Descriptions {
 }
 
 impl Descriptions {
-    /// Returns what is known of a file. A record that cannot be read is none. Blocks on the disk.
+    /// Returns what is known of a file. A record that cannot be read is none. Blocks on disk.
     pub fn known(&self, unique_id: &str) -> Option<Record> {
         let name = file_name(unique_id)?;
         let curated = self.curated.iter().map(|dir| dir.join(&name));
@@ -121,7 +121,7 @@ impl Descriptions {
         by_hand.next().or_else(|| read(&self.cache.join(&name)))
     }
 
-    /// Returns all that is known, of each file the record that counts, in no order. Blocks on the disk.
+    /// Returns all that is known, of each file the record that counts, in no order. Blocks on disk.
     pub fn all(&self) -> Vec<Record> {
         let dirs = self.curated.iter().chain([&self.cache]);
         let files = dirs.flat_map(|dir| dir.read_dir().into_iter().flatten().flatten());
@@ -140,7 +140,7 @@ impl Descriptions {
         ids.iter().filter_map(record).collect()
     }
 
-    /// Keeps a record in the cache. Blocks on the disk.
+    /// Keeps a record in the cache. Blocks on disk.
     ///
     /// # Errors
     /// Why it is not kept.
@@ -148,7 +148,7 @@ impl Descriptions {
         write(&self.cache, record, 0o700)
     }
 
-    /// Writes a record down as one that somebody wrote, and clears that of the cache. Blocks on the disk.
+    /// Writes a record down as one that somebody wrote, and clears that of the cache. Blocks on disk.
     ///
     /// # Errors
     /// Why it is not written.
@@ -164,7 +164,7 @@ impl Descriptions {
         self.clear(&record.unique_id)
     }
 
-    /// Removes a record from the cache: the file is described again when it comes. Blocks on the disk.
+    /// Removes a record from the cache: the file is described again when it comes. Blocks on disk.
     ///
     /// # Errors
     /// Why it stays.

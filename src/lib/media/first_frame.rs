@@ -42,7 +42,7 @@ pub enum FrameError {
     #[error("{0}")]
     Again(String),
     /// ffmpeg can do nothing with the file.
-    #[error("ffmpeg can make no picture of it: {0}")]
+    #[error("ffmpeg cannot extract a picture from it: {0}")]
     Never(String),
 }
 

@@ -66,7 +66,7 @@ pub fn refusal(root: &Root, limits: &Media, from: &Sender, bytes: u64) -> Option
     let free = statvfs(root.dir()).map_or(u64::MAX, |fs| {
         fs.blocks_available().saturating_mul(fs.fragment_size())
     });
-    // It lies in state/downloads as well.
+    // It is in state/downloads as well.
     if free.saturating_sub(bytes.saturating_mul(2)) < mb(limits.reserve_mb) {
         return Some(format!(
             "the disk is nearly full ([media] reserve_mb = {})",
@@ -135,7 +135,7 @@ pub fn keep(
     Ok(path)
 }
 
-/// Returns what the shell finds the file at `path` by, that was kept as `number`, without a word of its name.
+/// Returns what the shell finds the file at `path` by, that was kept as `number`, silently of its name.
 pub fn pattern(path: &Path, number: &str) -> PathBuf {
     path.with_file_name(format!("{}-*", text::file_name(number, SIGNS)))
 }
@@ -144,7 +144,7 @@ pub fn pattern(path: &Path, number: &str) -> PathBuf {
 /// and directories that are empty then. Blocks.
 ///
 /// # Errors
-/// The first thing that cannot be read or removed; what else is old goes all the same.
+/// The first thing that cannot be read or removed; what else is old goes nevertheless.
 pub fn prune(workspace: &Path, dir: &str, keep: Duration) -> Result<(), BeneathError> {
     let root = Root::open(workspace)?;
     let folders = match root.list(Path::new(dir), MAX_ENTRIES) {

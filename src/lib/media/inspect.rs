@@ -30,7 +30,7 @@ pub enum Content {
 }
 
 /// Looks at the file `path`, which its sender calls `name` and says to be of type `content_type`:
-/// its bytes come before both. Blocks on the disk.
+/// its bytes come before both. Blocks on disk.
 pub fn look(path: &Path, name: &str, content_type: Option<&str>) -> Seen {
     let mut bytes = Vec::new();
     let read = File::open(path).and_then(|mut file| {

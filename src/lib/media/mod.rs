@@ -1,4 +1,4 @@
-//! What files are and what they say: the kind of a file by its bytes, its text, the text of a PDF,
+//! Types and content of files: the kind of a file by its bytes, its text, the text of a PDF,
 //! pictures as a model is sent them, and what they appear as in words; and where received files are kept.
 
 mod decode_text;

@@ -31,13 +31,13 @@ pub struct Pictures {
 }
 
 impl Pictures {
-    /// Returns those that lie below `downloads`.
+    /// Returns those that are below `downloads`.
     pub fn new(downloads: PathBuf) -> Self {
         Self { downloads }
     }
 
     /// Puts the bytes of the newest pictures into `messages`; each other one becomes words that say
-    /// why it is not shown. Blocks on the disk.
+    /// why it is not shown. Blocks on disk.
     pub fn fill(&self, messages: &mut [Message]) {
         let is_picture = |block: &&Block| matches!(block, Block::Image { .. });
         let count = messages

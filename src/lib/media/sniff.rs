@@ -1,4 +1,4 @@
-//! What a file is, by its first bytes. What its sender calls it is a claim; a picture that is none
+//! Determines the type of a file by its first bytes. The type given by the sender is only a claim; a picture that is none
 //! would make a vendor refuse the whole conversation.
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,7 +83,7 @@ pub fn sniff(bytes: &[u8]) -> Option<Kind> {
         });
     }
     let start = bytes.get(..PDF_WITHIN.min(bytes.len())).unwrap_or_default();
-    // A mark that stands inside a text is talk about PDFs.
+    // A mark that is inside a text is talk about PDFs.
     let before = start.windows(5).position(|window| window == b"%PDF-")?;
     let text = start
         .get(..before)

@@ -8,7 +8,7 @@ use std::sync::{Arc, Weak};
 use crate::auth::{Keys, ProviderKey};
 use crate::config;
 use crate::config::{Embeddings, Environment, Home};
-use crate::cost::{Ledger, Till};
+use crate::cost::{EmbeddingMeter, Ledger};
 use crate::embedding::static_table;
 use crate::embedding::static_table::Table;
 use crate::embedding::{Embedder, Error, Opener};
@@ -63,8 +63,11 @@ fn of_home(
                     "`[memory.embeddings] provider` is `{name}`, and no loaded provider is called so"
                 ))
             })?;
-            let till =
-                |id: &str| Box::new(Till::new(home, env, ledger, &models, provider, id)) as Box<_>;
+            let meter = |id: &str| {
+                Box::new(EmbeddingMeter::new(
+                    home, env, ledger, &models, provider, id,
+                )) as Box<_>
+            };
             // A client of its own, for the issuer of tokens too: see `Remote::new`.
             let client = net::client().map_err(|error| {
                 Error::Unusable(format!("TLS cannot be set up: {}", error.without_url()))
@@ -80,7 +83,7 @@ fn of_home(
                 key,
                 &settings.model,
                 settings.dims,
-                till,
+                meter,
             )?))
         }
     };

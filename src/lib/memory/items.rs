@@ -11,7 +11,7 @@
 //! My sister lives in Porto.
 //! ```
 //! One of type `fact` has `entity`, `attribute` and `value` above its text, too; they become a fact
-//! of `memory.db` as they stand. A value that is no plain word is a JSON string.
+//! of `memory.db` as they stand. A value that is not a plain word is a JSON string.
 
 use std::path::{Path, PathBuf};
 
@@ -26,7 +26,7 @@ pub const MAX_CONTENT: usize = 20_000;
 const MAX_FILE: u64 = 1 << 20;
 /// Items that are compared with a new one.
 const MAX_ITEMS: usize = 20_000;
-/// Where they lie in the workspace.
+/// Where they are in the workspace.
 const DIR: &str = "memory/items";
 /// Letters of its content in a name.
 const SLUG: usize = 40;
@@ -65,7 +65,7 @@ pub struct Stated {
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// No item is called this.
-    #[error("no item is called {0:?}; memory_search finds their names")]
+    #[error("there is no item {0:?}; memory_search finds their names")]
     Unknown(String),
     /// The file system.
     #[error(transparent)]
@@ -121,7 +121,7 @@ pub fn write(root: &Root, item: &Item) -> Result<(), Error> {
     Ok(root.write_atomic(&path, render(item).as_bytes())?)
 }
 
-/// Returns where the item called `id` lies in the workspace; `None` when that is no name.
+/// Returns where the item called `id` is in the workspace; `None` when that is not a name.
 pub fn path(id: &str) -> Option<PathBuf> {
     let is_name = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
     ((1..=64).contains(&id.len()) && id.bytes().all(is_name))

@@ -1,4 +1,4 @@
-//! What the agent remembers.
+//! The agent's memory.
 //!
 //! ```text
 //! workspace/MEMORY.md, memory/**/*.md, transcripts   the truth: plain files
@@ -170,7 +170,7 @@ const RECALLED_FROM: [Source; 4] = [
 ];
 /// Of the time in which others may have the index run, it runs one part and rests so many.
 const SHARE_OF_OTHERS: u32 = 9;
-/// Where notes lie in the workspace.
+/// Where notes are in the workspace.
 const NOTES: &str = "memory";
 /// Characters of a message that are searched for.
 const MAX_QUERY: usize = 1_000;
@@ -188,16 +188,16 @@ struct Rewritten {
 pub struct Memory {
     place: Place,
     searcher: Mutex<Searcher>,
-    /// What many share, as the settings in force name it.
+    /// What many share, as the active settings name it.
     collections: RwLock<Arc<Collections>>,
     recall: Mutex<Recall>,
     rewritten: Mutex<Rewritten>,
-    /// Which files rest on untrusted words.
+    /// Which files rest on untrusted text.
     marks: Marks,
     wake: tokio::sync::Notify,
     /// Knows of notes that were written by hand.
     notes: Mutex<DirWatch>,
-    /// Until when the index does not run again because of somebody who is no owner.
+    /// Until when the index does not run again because of somebody who is not an owner.
     others: Mutex<Option<Instant>>,
     /// Files of which it was said that they are left out of the index.
     left_out: Mutex<HashSet<String>>,
@@ -318,13 +318,13 @@ impl Memory {
             ..query.clone()
         };
         let mut found = self.search(viewer, query).unwrap_or_else(|error| {
-            tracing::warn!(%error, "nothing was recalled");
+            tracing::warn!(%error, "recall failed");
             Found::default()
         });
         let shared = self.collections().recall(viewer, &everywhere);
         // What was not searched is in the log: nobody asked for it.
         drop(shared.merge_into(&mut found.hits, RECALLED));
-        // The summary of this conversation stands in it.
+        // The summary of this conversation is in it.
         found.hits.retain(|hit| {
             hit.source != Source::Summary.as_str()
                 || sources::session_of(&hit.path) != Some(request.session)
@@ -335,7 +335,7 @@ impl Memory {
         });
         let mut recall = self.recall.lock();
         let relevant = recall.relevant_to(request, viewer).unwrap_or_else(|error| {
-            tracing::warn!(%error, "no fact was recalled");
+            tracing::warn!(%error, "recall of facts failed");
             Relevant::default()
         });
         let rewritten = self.rewritten.lock();
@@ -352,18 +352,15 @@ impl Memory {
     }
 
     /// Returns true when the file at `place` (`workspace/memory/items/x.md:3`) was written in a run that had read
-    /// untrusted words, or by others: it is in a collection.
+    /// untrusted text, or by others: it is in a collection.
     pub fn is_untrusted(&self, place: &str) -> bool {
         if place.starts_with(collections::PREFIX) {
             return true;
         }
         let path = place.rsplit_once(':').map_or(place, |(path, _)| path);
         let key = path.strip_prefix("workspace/").unwrap_or(path);
-        if self.marks.has(key) || self.marks.periods.is_empty() {
-            return self.marks.has(key);
-        }
-        let metadata = self.home().workspace().join(key).metadata();
-        metadata.is_ok_and(|metadata| self.marks.has_file(key, &metadata))
+        self.marks
+            .is_marked_at(key, &self.home().workspace().join(key))
     }
 
     /// Notes that the file called `key` in the workspace was written in the run `run`, which had read untrusted
@@ -380,12 +377,12 @@ impl Memory {
 
     /// Returns all that is known of the one who speaks, see [`person_profile::whole`].
     pub fn all_of(&self, partner: &Partner, budget: usize) -> Known {
-        person_profile::whole(self.home(), partner, budget)
+        person_profile::whole(self.home(), &self.marks, partner, budget)
     }
 
     /// Returns what is known of the one who speaks, see [`person_profile::of`].
     pub fn known_of(&self, partner: &Partner, earlier: &[String]) -> Option<String> {
-        person_profile::of(self.home(), partner, earlier)
+        person_profile::of(self.home(), &self.marks, partner, earlier)
     }
 
     /// Returns `recalled`, rewritten by a model where `settings` say so. The call is booked to the
@@ -423,7 +420,7 @@ impl Memory {
             overdue,
             crate::clock::now_ms(),
         ) {
-            tracing::warn!(%error, "overdue commitments are brought up again");
+            tracing::warn!(%error, "cannot record that overdue commitments were mentioned; they will be mentioned again");
         }
     }
 
@@ -448,7 +445,7 @@ impl Memory {
         self.refresh_with(index::Mode::default())
     }
 
-    /// Brings the index up to date with the notes, for somebody who is no owner: they cannot have it run again and
+    /// Brings the index up to date with the notes, for somebody who is not an owner: they cannot have it run again and
     /// again. Returns whether it ran.
     pub fn refresh_for_others(&self) -> bool {
         // Another one is at it.
@@ -483,7 +480,7 @@ impl Memory {
                 self.tell_left_out(report.skipped);
             }
             Ok(index::Outcome::Busy(_)) => return false,
-            Err(error) => tracing::warn!(%error, "the index is not up to date"),
+            Err(error) => tracing::warn!(%error, "the index could not be updated"),
         }
         true
     }
@@ -514,21 +511,21 @@ impl Memory {
                     tracing::error!(
                         session = parked.path,
                         why = parked.why,
-                        "no model could read a stretch of a conversation; rules did"
+                        "no model could extract facts from part of a conversation; rules were used"
                     );
                 }
                 if let Some(one) = report.waits.first() {
                     tracing::warn!(
                         session = one.path,
                         why = one.why,
-                        "facts are drawn from it later"
+                        "fact extraction from a conversation is postponed"
                     );
                 }
                 report.waits.is_empty()
             }
             Ok(consolidate::Outcome::Busy(_)) => false,
             Err(error) => {
-                tracing::warn!(%error, "no facts were drawn");
+                tracing::warn!(%error, "fact extraction failed");
                 false
             }
         }

@@ -64,7 +64,7 @@ fn is_direct(key: &str) -> bool {
     own_name(key).is_some() || kind == Some("dm")
 }
 
-/// What stands before the name of a person with several ids, when it is asked whether they are an owner.
+/// What is before the name of a person with several ids, when it is asked whether they are an owner.
 pub const JOINED: &str = "person:";
 
 /// What is asked to know whether all who share the one conversation of `dm_scope = "main"` are owners.
@@ -99,7 +99,7 @@ impl Viewer {
     /// Returns who looks in the turn that `envelope` begins: a conversation sees its own, a direct
     /// one its person's too, an owner in their own direct one (or an event for them) the owner's.
     /// `is_owner` says whether an id, or a person called so after [`JOINED`], is an owner's: from the shell
-    /// they may go on with their own chat.
+    /// they may continue with their own chat.
     ///
     /// What is left to a conversation alone are untrusted words. In an owner's turn, which has tools,
     /// nothing would tell them from the owner's own: it does not see them.

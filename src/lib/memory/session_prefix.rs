@@ -18,7 +18,7 @@ pub(crate) struct SessionPrefix {
     last: u64,
     /// Whether the owner spoke.
     pub(crate) owner_spoke: bool,
-    /// The first event with words that are not the owner's and the agent's alone: untrusted words, what became a note and
+    /// The first event with words that are not the owner's and the agent's alone: untrusted text, what became a note and
     /// may be corrected there, and missing events.
     untrusted: Option<u64>,
 }
@@ -46,7 +46,7 @@ impl SessionPrefix {
     }
 
     /// Returns true when a summary may be found in the scope of the conversation: the owner finds only summaries without
-    /// untrusted words, others what was said in their conversation.
+    /// untrusted text, others what was said in their conversation.
     pub(crate) fn allows(&self, compaction: &Compaction) -> bool {
         !self.owner_spoke
             || self

@@ -22,7 +22,7 @@ const MAX_DEPTH: usize = 16;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Source {
-    /// `MEMORY.md` and what lies below `memory/`.
+    /// `MEMORY.md` and what is below `memory/`.
     Memory,
     /// Archived conversations, and of active ones what is before their last compaction.
     Session,

@@ -10,7 +10,7 @@ pub const ONLY: &str = "only";
 pub const YES_OR_NO: &str = "Yes or No";
 /// What is said to a word that names nothing, or more than it may.
 const WHICH: &str =
-    "Which request do you mean? /approve ID or /deny ID WHY; the ID stands in the question.";
+    "Which request do you mean? /approve ID or /deny ID WHY; the ID is in the question.";
 
 impl Approval {
     /// Returns what the button with this verdict about the request `id` brings back: at most 36 bytes.
@@ -33,7 +33,7 @@ pub fn is_request(id: &str) -> bool {
             .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
 }
 
-/// Returns what is meant by a button that brings back `data`; `None` when it is none of ours.
+/// Returns what is meant by a button that brings back `data`; `None` when it is not one of ours.
 pub fn pressed(data: &str) -> Option<Command> {
     if let Some(command) = DeadLetters::pressed(data) {
         return Some(command);
@@ -84,7 +84,7 @@ pub(super) fn answered(rest: &str) -> Command {
     };
     if words.is_empty() {
         return Command::Done {
-            text: "What is the answer? /answer ID WORDS; the ID stands in the question.".to_owned(),
+            text: "What is the answer? /answer ID WORDS; the ID is in the question.".to_owned(),
         };
     }
     Command::Approval {
@@ -99,15 +99,15 @@ fn is_drawn(id: &str) -> bool {
     id.len() == 6 && is_request(id)
 }
 
-/// Returns what is meant by `/approve REST` or `/deny REST`. A yes with conditions is no yes: what
-/// stands behind the id of an approval would not be heard by anybody.
+/// Returns what is meant by `/approve REST` or `/deny REST`. A yes with conditions is not a yes: what
+/// is behind the id of an approval would not be heard by anybody.
 pub(super) fn spoken(verdict: Approval, rest: &str) -> Command {
     let rest = rest.trim();
     let (id, more) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
     // The keyboards of telephones begin with a capital letter.
     let (id, more) = match id.to_ascii_lowercase() {
         id if id.is_empty() => (ONLY.to_owned(), ""),
-        // Without an id the rest is what stands there.
+        // Without an id the rest is what is there.
         id if verdict == Approval::Approve && ["session", "always"].contains(&id.as_str()) => {
             (ONLY.to_owned(), rest)
         }

@@ -42,7 +42,7 @@ pub enum Command {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         choice: Option<String>,
     },
-    /// Go on here with a conversation from another place; it is bound when the command is taken in.
+    /// Go on here with a conversation from another place; it is bound when the command is accepted.
     Continue {
         /// Which place, or conversation; `None` = the newest one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -50,7 +50,7 @@ pub enum Command {
         /// The conversations that may be meant, in the order in which they are tried.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         among: Vec<SessionKey>,
-        /// The one that goes on here; `None` when there was none.
+        /// The one that continues here; `None` when there was none.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         with: Option<SessionKey>,
     },
@@ -69,7 +69,7 @@ pub enum Command {
         /// Its name in the set.
         sticker: String,
     },
-    /// The order was carried out when it was taken in; say this, at once.
+    /// The order was carried out when it was accepted; say this, at once.
     Done {
         /// What is said.
         text: String,
@@ -87,6 +87,8 @@ pub enum Command {
     Jobs,
     /// Add, change or take out a job, at once.
     Job(JobOrder),
+    /// Change who may talk, at once.
+    People(PeopleOrder),
     /// Wake now, if there is a reason to, at once.
     Heartbeat,
     /// The owner's word about something that was asked, at once.
@@ -127,12 +129,12 @@ impl Command {
     };
 
     /// What commands are called, without their slash.
-    pub const NAMES: [&'static str; 17] = [
+    pub const NAMES: [&'static str; 18] = [
         "start", "help", "new", "reset", "compact", "undo", "forget", "model", "stop", "status",
-        "cost", "jobs", "approve", "deny", "answer", "continue", "pair",
+        "cost", "jobs", "approve", "deny", "answer", "continue", "pair", "retry",
     ];
 
-    /// Returns the command of words for people: they go out as they are, or an emoji or the sticker `SET :: NAME` does.
+    /// Returns the command of words for people: they are sent as they are, or an emoji or the sticker `SET :: NAME` does.
     ///
     /// # Errors
     /// When the sticker is not named so.
@@ -152,7 +154,7 @@ impl Command {
     }
 
     /// Returns the command that goes by `word` (without its slash), in any letter case; `rest` is what
-    /// stands after it, for those that take something: `/new WORDS`, `/reset MODEL WORDS`, `/model NAME`,
+    /// is after it, for those that take something: `/new WORDS`, `/reset MODEL WORDS`, `/model NAME`,
     /// `/forget WHAT`, `/continue PLACE`, `/approve ID`, `/deny ID WHY`, `/answer ID WORDS`.
     pub fn spoken(word: &str, rest: &str) -> Option<Self> {
         let some = |text: &str| {
@@ -270,6 +272,44 @@ impl DeadLetters {
     }
 }
 
+/// What is to become of those who may talk.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "op", rename_all = "snake_case")]
+pub enum PeopleOrder {
+    /// The one who was given this code may talk.
+    Approve {
+        /// The code.
+        code: String,
+    },
+    /// This one may talk no more.
+    Revoke {
+        /// An address, an @username or a name.
+        person: String,
+    },
+    /// There is to be a code that makes its sender an owner.
+    Owner,
+    /// This one is refused.
+    Block {
+        /// As of `Revoke`.
+        person: String,
+    },
+    /// This one is refused no more.
+    Unblock {
+        /// As of `Revoke`.
+        person: String,
+    },
+    /// This one is heard in groups and not answered.
+    Mute {
+        /// As of `Revoke`.
+        person: String,
+    },
+    /// This one is answered again.
+    Unmute {
+        /// As of `Revoke`.
+        person: String,
+    },
+}
+
 /// What is to become of a job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "op", rename_all = "snake_case")]
@@ -286,7 +326,7 @@ pub enum JobOrder {
         /// Its id or its name.
         job: String,
     },
-    /// It is to run now, beside its times.
+    /// It is to run now, in addition to its times.
     Run {
         /// Its id or its name.
         job: String,
@@ -342,7 +382,7 @@ pub struct Wanted {
 /// A button below a message.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Button {
-    /// What stands on it.
+    /// What is on it.
     pub label: String,
     /// What comes back when it is pressed, at most 64 bytes.
     pub data: String,

@@ -14,15 +14,15 @@ use crate::trust::Provenance;
 pub enum Source {
     /// A message in Telegram.
     Telegram,
-    /// A message on a channel that is a process of its own.
+    /// A message on a channel that is a separate process.
     Channel,
     /// A message from `agent-send`, a line in the FIFO, or standard input.
     Cli,
     /// A request to the HTTP API.
     Http,
-    /// An event that nobody is told of.
+    /// An event without a notification.
     System,
-    /// An event that the owner is told of.
+    /// An event that the owner is notified of.
     Notify,
     /// A job whose time has come.
     Job,
@@ -30,7 +30,7 @@ pub enum Source {
     Heartbeat,
     /// A sub-agent is sent.
     Subagent,
-    /// Sub-agents have ended, and whoever sent them hears of it.
+    /// Sub-agents have ended, and the run that started them learns of it.
     Report,
 }
 
@@ -76,13 +76,13 @@ impl Source {
     }
 }
 
-/// Whose words a text is. Decided by the daemon's own state, never by a field of the input.
+/// The author of a text: the owner or anyone else. Decided by the daemon's own state, never by a field of the input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Trust {
-    /// The owner's own words: they may move the agent's hands.
+    /// The owner: the text may give orders to the agent.
     Owner,
-    /// Somebody else's: data, never an order.
+    /// Anyone else: the text is data, never an order.
     Other,
 }
 
@@ -109,7 +109,7 @@ impl Sender {
     }
 }
 
-/// Where a reply goes on its channel.
+/// Where a reply continues its channel.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ChatRef {
     /// The channel's chat id.
@@ -183,10 +183,10 @@ pub struct Attachment {
     pub content_type: Option<String>,
 }
 
-/// What a sub-agent is sent for, beside the words.
+/// What a sub-agent is sent for, in addition to the words.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Task {
-    /// What whoever sent it will hear when it has ended, but for the words: its rights are theirs.
+    /// What the run that started it will hear when it has ended, except for the words: its rights are theirs.
     pub report: Envelope,
     /// The run that sent it, and pays for it.
     pub run_id: String,
@@ -239,7 +239,7 @@ pub struct Envelope {
     pub reply_to: Option<String>,
     /// The words.
     pub text: String,
-    /// What came beside the words, in words: `location 52.52, 13.405`, `sticker 😀` …
+    /// What came in addition to the words, in words: `location 52.52, 13.405`, `sticker 😀` …
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
     /// Files that came with the words and are on the channel's server.
@@ -264,7 +264,7 @@ pub struct Envelope {
     /// What an event is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub about: Option<About>,
-    /// What the caller knows beside the words; it is told before them.
+    /// What the caller knows in addition to the words; it is told before them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub background: Option<String>,
     /// Whether the owner vouches for the background and the files: then they are as much theirs as the words.
@@ -286,19 +286,19 @@ pub struct Envelope {
     /// The most its run may cost, US dollars.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget_usd: Option<f64>,
-    /// Who sent the sub-agent that it is, and how far that may go.
+    /// For a sub-agent: the run that started it, and its limits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<Box<Task>>,
-    /// The run that pays for its own; `None` = itself. A sub-agent's report is paid by the run that sent it.
+    /// The run that pays for this one; `None` = itself. A sub-agent's report is paid by the run that started it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paying_run: Option<String>,
-    /// The conversation of those who hear the answer, when it is none of theirs itself: it is to know of it.
+    /// The recipients' own conversation, when the envelope belongs to another one: the answer is recorded there, too.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub heard_in: Option<SessionKey>,
     /// Whether others than the owner hear the answer to what the owner asked for.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub heard_by_others: bool,
-    /// How much the model is told beside the conversation; everything when absent.
+    /// How much context the model receives in addition to the conversation; everything when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tier: Option<String>,
     /// True when a caller reads `replies/<id>.json`.
@@ -317,7 +317,7 @@ pub struct Envelope {
     pub received_at: i64,
 }
 
-/// Returns true for what comes beside the words and says nothing in words of anybody.
+/// Returns true for what comes in addition to the words and says nothing in words of anybody.
 pub fn is_plain(kind: &str) -> bool {
     PLAIN_KINDS.iter().any(|plain| kind.starts_with(plain))
 }
@@ -357,7 +357,7 @@ impl Envelope {
         }
     }
 
-    /// Returns where what came beside the words came from: the name on a card, of a place, a poll. Whoever made
+    /// Returns where what came in addition to the words came from: the name on a card, of a place, a poll. The person who made
     /// it chose the words.
     pub fn provenance_of_kind(&self) -> Provenance {
         match self.provenance() {
@@ -384,7 +384,7 @@ impl Envelope {
         }
     }
 
-    /// Returns true for a job or a heartbeat that is thought about in a conversation of its own.
+    /// Returns true for a job or a heartbeat that is thought about in a separate conversation.
     pub fn has_own_lane(&self) -> bool {
         self.session_key.0 == self.sender.id
     }
@@ -421,7 +421,7 @@ impl Envelope {
             .as_deref()
     }
 
-    /// Returns an input that says `text`; everything else is to be set by whoever took it in.
+    /// Returns an input that says `text`; everything else is to be set by the code that accepted it.
     pub fn new(
         id: String,
         source: Source,

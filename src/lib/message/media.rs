@@ -1,4 +1,4 @@
-//! What comes and goes beside words: pictures, voices, files.
+//! Media in messages: pictures, voice messages, files.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ pub enum MediaKind {
     Video,
     /// A short round film of somebody speaking.
     VideoNote,
-    /// A film without sound that plays again and again.
+    /// A film without sound that plays repeatedly.
     Animation,
     /// A small picture from a set.
     Sticker,
@@ -43,7 +43,7 @@ impl MediaKind {
 }
 
 impl MediaKind {
-    /// Returns whether words may stand below it.
+    /// Returns whether words may be below it.
     pub fn takes_words(self) -> bool {
         !matches!(self, Self::Sticker | Self::VideoNote)
     }
@@ -136,7 +136,7 @@ pub struct Quoted {
     pub message_id: Option<String>,
     /// Whether we did.
     pub own: bool,
-    /// Whether that answer of ours rests on untrusted words.
+    /// Whether that answer of ours rests on untrusted text.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub untrusted: bool,
     /// Its words or what it is, cut; see the channel.

@@ -13,7 +13,7 @@ mod session_key;
 
 pub use address::{Address, MAX_ID, NUMBERED, is_channel_name, is_id};
 pub use agent_event::{AgentEvent, Step};
-pub use command::{Approval, Button, Command, DeadLetters, JobOrder, Wanted};
+pub use command::{Approval, Button, Command, DeadLetters, JobOrder, PeopleOrder, Wanted};
 pub use envelope::{
     About, Attachment, Bounds, ChatRef, Envelope, Route, Sender, Source, Task, Trust, is_plain,
 };
@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::trust::Provenance;
 
-/// Who speaks in a [`Message`]. System text is not a message: it stands beside the list.
+/// Who speaks in a [`Message`]. System text is not a message: it is next to the list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
@@ -109,7 +109,7 @@ pub enum Block {
         #[serde(skip)]
         data: Option<Picture>,
     },
-    /// What a model keeps of its thinking, for itself (assistant messages only). It stands before the
+    /// What a model keeps of its thinking, for itself (assistant messages only). It is before the
     /// block it belongs to and is nobody's words.
     Thinking(Thinking),
     /// The model asks for a tool (assistant messages only).
@@ -139,6 +139,9 @@ pub struct Thinking {
     pub data: serde_json::Value,
 }
 
+/// The key under which arguments of a tool stand that were no JSON object, as they were written.
+pub const RAW_INPUT: &str = "_raw";
+
 /// A request of the model to run a tool.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolCall {
@@ -146,7 +149,7 @@ pub struct ToolCall {
     pub id: String,
     /// The tool's name as offered.
     pub name: String,
-    /// The arguments: an object, or the raw text under `"_raw"` when they were no valid JSON.
+    /// The arguments: an object, or the raw text under [`RAW_INPUT`] when they were none.
     pub input: serde_json::Value,
 }
 
@@ -194,7 +197,7 @@ pub enum StopReason {
     MaxTokens,
     /// It declined to answer.
     Refusal,
-    /// The vendor made a pause: the same conversation, sent again, goes on from here.
+    /// The vendor made a pause: the same conversation, sent again, continues from here.
     Pause,
 }
 

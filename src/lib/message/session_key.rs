@@ -11,7 +11,7 @@ use super::address::Address;
 #[serde(transparent)]
 pub struct SessionKey(pub String);
 
-/// What stands before the topic; ids have no colon of their own.
+/// What is before the topic; ids have no colon of their own.
 const TOPIC: &str = ":topic:";
 
 /// What kind of conversation a key names.
@@ -120,13 +120,13 @@ impl SessionKey {
     }
 }
 
-/// Returns the name in `cli:<name>` and `http:<name>`: a conversation with whoever may speak as the owner.
+/// Returns the name in `cli:<name>` and `http:<name>`: a conversation with the one who may speak as the owner.
 pub fn own_name(key: &str) -> Option<&str> {
     key.strip_prefix("cli:")
         .or_else(|| key.strip_prefix("http:"))
 }
 
-/// What stands in a key in the place of the channel when several share the conversation.
+/// What is in a key in the place of the channel when several share the conversation.
 const JOINED: &str = "person";
 
 /// Returns `id` as a part of a key, whose parts are divided by colons.

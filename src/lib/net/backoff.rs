@@ -1,4 +1,4 @@
-//! Backoff: how long to wait before the next retry.
+//! Exponential backoff with jitter: how long to wait before the next retry.
 
 use std::time::Duration;
 

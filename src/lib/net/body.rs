@@ -45,7 +45,7 @@ impl Timeouts {
 /// Why a body or a stream of events was not read to its end.
 #[derive(Debug, PartialEq, thiserror::Error)]
 pub(crate) enum BodyError {
-    #[error("nothing came for {:.0} s", .0.as_secs_f64())]
+    #[error("no data for {:.0} s", .0.as_secs_f64())]
     Timeout(Duration),
     /// An event or the whole is larger than we take; carries the limit, bytes.
     #[error("it is larger than {} MiB", .0 / (1024 * 1024))]

@@ -79,7 +79,7 @@ impl Teller {
         }
         let about: serde_json::Value = serde_json::from_str(body).unwrap_or_default();
         let id = about["id"].as_str().unwrap_or("?");
-        tracing::warn!(id, why, "a callback did not arrive");
+        tracing::warn!(id, why, "a callback could not be delivered");
     }
 
     async fn post(&self, body: &str) -> Result<StatusCode, reqwest::Error> {

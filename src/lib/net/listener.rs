@@ -1,4 +1,4 @@
-//! Where requests come in: an address and a port, or a socket in the file system.
+//! Listeners for requests: an address and a port, or a socket in the file system.
 
 use std::net::IpAddr;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
@@ -27,7 +27,7 @@ impl Listener {
     /// more is replaced, which only who holds the lock of the daemon may do.
     ///
     /// # Errors
-    /// When the address is none of this machine, in use, or not ours to use.
+    /// When the address does not belong to this machine, in use, or not ours to use.
     pub async fn bind(listen: &Listen, mode: u32) -> std::io::Result<Self> {
         match listen {
             Listen::Tcp(address) => TcpListener::bind(address)
@@ -76,7 +76,7 @@ impl Listener {
 impl Drop for Listener {
     fn drop(&mut self) {
         if let Bound::Unix(_, path) = &self.0 {
-            // Whoever comes next replaces one that stays.
+            // The next one replaces one that stays.
             let _ = std::fs::remove_file(path);
         }
     }

@@ -1,4 +1,4 @@
-//! Whether names of servers can be resolved; nothing is sent to the servers.
+//! Checks whether names of servers can be resolved; nothing is sent to the servers.
 
 use std::net::{IpAddr, ToSocketAddrs};
 use std::time::{Duration, Instant};

@@ -50,7 +50,7 @@ where
         }
     }
 
-    /// Returns it as one that goes on after the event of this id.
+    /// Returns it as one that continues after the event of this id.
     pub(crate) fn after(self, last_id: String) -> Self {
         Self {
             last_id: Some(last_id),

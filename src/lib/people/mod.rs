@@ -7,11 +7,13 @@
 //!
 //! It is also the address book: whoever was let in and wrote is known by name from then on.
 
-mod linked;
+mod linked_accounts;
+mod pairing;
 mod store;
 
-pub use linked::{LinkCode, LinkedAccount};
-pub use store::{Access, Store};
+pub use linked_accounts::{LinkCode, LinkedAccount};
+pub use pairing::{OwnerCode, Pending, new_code};
+pub use store::{Access, Store, set_aside};
 
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
@@ -25,19 +27,6 @@ use crate::sys;
 use crate::sys::atomic;
 use crate::text;
 
-/// Letters of a code: none that looks like another.
-const ALPHABET: &[u8; 32] = b"23456789ABCDEFGHJKLMNPQRSTUVWXYZ";
-/// Length and life of a stranger's code (specification §6).
-const CODE: (usize, i64) = (8, 3_600_000);
-/// Length and life of the owner code (specification §6).
-const OWNER_CODE: (usize, i64) = (16, 600_000);
-/// Requests of one server of a channel that may wait, and wrong owner codes that are allowed (specification §6). A channel
-/// whose ids name no servers is one.
-const MAX_PENDING: usize = 3;
-const MAX_TRIES: u32 = 5;
-/// And requests of all servers of a channel: who has one may name as many people there as they like, and is not to keep out
-/// everybody else; but neither is everybody to be answered.
-const MAX_PENDING_IN_ALL: usize = 4 * MAX_PENDING;
 /// Strangers of one channel in the address book; where everybody may write, anybody could fill it.
 const MAX_STRANGERS: usize = 1_000;
 
@@ -55,12 +44,12 @@ pub struct People {
     pub owners: Vec<Person>,
     /// Those who wait.
     pub pending: Vec<Pending>,
-    /// The owner code in force.
+    /// The active owner code.
     pub owner_code: Option<OwnerCode>,
     /// Accounts of people who have another one that was there first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub linked: Vec<LinkedAccount>,
-    /// Codes that link an account, in force or not; at most one a person.
+    /// Codes that link an account, active or not; at most one a person.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub link_codes: Vec<LinkCode>,
     /// Those who were let in and wrote: the address book.
@@ -98,6 +87,12 @@ impl Contact {
     }
 }
 
+/// Returns a name without what says nothing of whom it means: letter case, blanks, punctuation and emoji.
+pub fn letters(name: &str) -> String {
+    let letters = name.chars().filter(|c| c.is_alphanumeric());
+    letters.flat_map(char::to_lowercase).collect()
+}
+
 /// Somebody who may talk.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Person {
@@ -107,36 +102,6 @@ pub struct Person {
     pub name: String,
     /// Since when, milliseconds since 1970 UTC.
     pub since: i64,
-}
-
-/// Somebody who asked.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Pending {
-    /// What the owner approves.
-    pub code: String,
-    /// The person.
-    pub id: Address,
-    /// What they call themselves.
-    pub name: String,
-    /// When they asked, milliseconds since 1970 UTC.
-    pub at: i64,
-}
-
-/// A code that makes its sender an owner.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct OwnerCode {
-    /// The code.
-    pub code: String,
-    /// When it was made, milliseconds since 1970 UTC.
-    pub at: i64,
-    /// Wrong codes so far.
-    pub tries: u32,
-}
-
-impl OwnerCode {
-    fn is_in_force(&self, now: i64) -> bool {
-        now - self.at < OWNER_CODE.1 && self.tries < MAX_TRIES
-    }
 }
 
 impl People {
@@ -175,33 +140,12 @@ impl People {
         if self.is_let_in(config, id) || policy == DmPolicy::Open {
             return Access::Allowed;
         }
-        let waits = |pending: &Pending| pending.id == *id && now - pending.at < CODE.1;
+        let waits = |pending: &Pending| pending.id == *id && pending.is_in_force(now);
         let may_ask = policy == DmPolicy::Pairing && !self.pending.iter().any(waits);
         match may_ask && self.is_room_for(id, [], now) {
             true => Access::MayAsk,
             false => Access::Refused,
         }
-    }
-
-    /// Returns whether one more stranger, `id`, may be given a code beside those who wait and those who are `asking` now:
-    /// those of one channel, or of one server of it, do not keep out those of another.
-    pub fn is_room_for<'a>(
-        &self,
-        id: &Address,
-        asking: impl IntoIterator<Item = &'a Address>,
-        now: i64,
-    ) -> bool {
-        let (mut of_server, mut in_all) = (0, 0);
-        let mut count = |one: &Address| {
-            if one.channel() == id.channel() {
-                in_all += 1;
-                of_server += usize::from(server_of(one) == server_of(id));
-            }
-        };
-        let waiting = self.pending.iter().filter(|one| now - one.at < CODE.1);
-        waiting.for_each(|one| count(&one.id));
-        asking.into_iter().for_each(count);
-        of_server < MAX_PENDING && in_all < MAX_PENDING_IN_ALL
     }
 
     /// Returns true when the owner let `id` in, or took them for an owner, under the name `who`.
@@ -210,23 +154,24 @@ impl People {
         granted.any(|person| person.id == *id && person.name.to_lowercase() == who.to_lowercase())
     }
 
-    /// Lets the person with this code in; `None` when no such request waits.
-    pub fn approve(&mut self, code: &str, now: i64) -> Option<Person> {
-        self.pending.retain(|pending| now - pending.at < CODE.1);
-        let at = self
-            .pending
-            .iter()
-            .position(|pending| pending.code.eq_ignore_ascii_case(code.trim()))?;
-        let pending = self.pending.remove(at);
-        let person = Person {
-            id: pending.id,
-            name: pending.name,
-            since: now,
-        };
-        self.allowed.retain(|other| other.id != person.id);
-        self.unlink(&person.id, false);
-        self.allowed.push(person.clone());
-        Some(person)
+    /// Returns true when the owner let `id` in, or took them for an owner, under a name that is written like `who`.
+    pub fn was_let_in_like(&self, id: &Address, who: &str) -> bool {
+        let mut granted = self.allowed.iter().chain(&self.owners);
+        granted.any(|person| person.id == *id && letters(&person.name) == letters(who))
+    }
+
+    /// Returns true when nobody but the person of `id` goes by a name that is written like `who`, or ever did.
+    pub fn only_one_is_like(&self, id: &Address, who: &str) -> bool {
+        let name = letters(who);
+        let contacts = self.contacts.iter().map(|one| (&one.id, &one.name));
+        let usernames = self.contacts.iter();
+        let usernames = usernames.filter_map(|one| Some((&one.id, one.username.as_ref()?)));
+        let granted = self.allowed.iter().chain(&self.owners);
+        let granted = granted.map(|one| (&one.id, &one.name));
+        let linked = self.linked.iter().map(|one| (&one.id, &one.name));
+        let mut all = contacts.chain(usernames).chain(granted).chain(linked);
+        let same = |other: &Address| self.first_of(other) == self.first_of(id);
+        !name.is_empty() && all.all(|(other, called)| same(other) || letters(called) != name)
     }
 
     fn is_listed_in(&self, config: &Config, group: &GroupRules, id: &Address) -> bool {
@@ -248,6 +193,13 @@ impl People {
         [id, self.first_of(id)]
             .into_iter()
             .any(|id| config.is_owner(id) || self.owners.iter().any(|person| person.id == *id))
+    }
+
+    /// Returns true for an account of one of `owners`, or of who sent the owner code.
+    pub fn is_one_of(&self, owners: &[Address], id: &Address) -> bool {
+        [id, self.first_of(id)]
+            .into_iter()
+            .any(|id| owners.contains(id) || self.owners.iter().any(|person| person.id == *id))
     }
 
     /// Returns the addresses of the owners: those of the settings first.
@@ -364,56 +316,6 @@ impl People {
         put(&mut self.muted, id, on)
     }
 
-    /// Makes a new owner code; the one before is void.
-    pub fn new_owner_code(&mut self, now: i64) -> String {
-        let code = random_code(OWNER_CODE.0);
-        self.owner_code = Some(OwnerCode {
-            code: code.clone(),
-            at: now,
-            tries: 0,
-        });
-        code
-    }
-
-    /// Returns what it means that somebody sent `text`, when it has the form of an owner code and one is in force.
-    fn owner_code_in(&self, text: &str, now: i64) -> Option<Access> {
-        let code = self
-            .owner_code
-            .as_ref()
-            .filter(|code| code.is_in_force(now))?;
-        let text = text.trim();
-        is_code(text).then_some(if code.code == text {
-            Access::SentOwnerCode
-        } else {
-            Access::SentWrongCode
-        })
-    }
-
-    /// Takes an owner code that `id` sent, see [`Store::redeem`].
-    pub fn redeem(&mut self, id: &Address, name: &str, text: &str, now: i64) -> bool {
-        let in_force = self
-            .owner_code
-            .as_mut()
-            .filter(|code| code.is_in_force(now));
-        let Some(code) = in_force else {
-            return false;
-        };
-        if code.code != text {
-            code.tries += 1;
-            return false;
-        }
-        self.owner_code = None;
-        self.pending.retain(|pending| pending.id != *id);
-        // Neither does an owner count as a guest, nor what a guest linked as an owner.
-        self.unlink(id, true);
-        self.owners.push(Person {
-            id: id.clone(),
-            name: name.to_owned(),
-            since: now,
-        });
-        true
-    }
-
     fn know(&mut self, config: &Config, contacts: &[Contact]) {
         let new: HashSet<&Address> = contacts.iter().map(|one| &one.id).collect();
         self.contacts.retain(|one| !new.contains(&one.id));
@@ -441,25 +343,6 @@ impl People {
         }
         self.contacts.retain(|one| !goes.contains(&one.id));
     }
-
-    fn ask(&mut self, id: &Address, name: &str, code: &str, now: i64) {
-        self.pending
-            .retain(|pending| now - pending.at < CODE.1 && pending.id != *id);
-        let name = crate::text::shorten(&crate::text::visible(name), 64);
-        self.pending.push(Pending {
-            code: code.to_owned(),
-            id: id.clone(),
-            name,
-            at: now,
-        });
-    }
-}
-
-/// Returns the server that an id names: `ada@example.org`, `@ada:example.org`; none for a number.
-fn server_of(id: &Address) -> Option<String> {
-    let id = id.id();
-    let (_, server) = id.trim_start_matches('@').split_once(['@', ':'])?;
-    Some(server.to_owned())
 }
 
 fn put(list: &mut Vec<Address>, id: &Address, on: bool) -> bool {
@@ -471,34 +354,7 @@ fn put(list: &mut Vec<Address>, id: &Address, on: bool) -> bool {
     there != on
 }
 
-/// Returns a new code for somebody who asks; 40 random bits, so that two never meet.
-pub fn new_code() -> String {
-    random_code(CODE.0)
-}
-
-/// Returns true when `text` has the form of an owner code or of one that links accounts.
-fn is_code(text: &str) -> bool {
-    text.len() == OWNER_CODE.0 && text.bytes().all(|byte| ALPHABET.contains(&byte))
-}
-
-/// Five random bits a letter, from the operating system's generator.
-fn random_code(length: usize) -> String {
-    let mut letters = String::with_capacity(length);
-    while letters.len() < length {
-        // Of a version 4 UUID the first six bytes are random in every bit.
-        for byte in uuid::Uuid::new_v4().as_bytes().iter().take(6) {
-            let letter = ALPHABET
-                .get(usize::from(byte & 31))
-                .copied()
-                .unwrap_or(b'2');
-            letters.push(char::from(letter));
-        }
-    }
-    letters.truncate(length);
-    letters
-}
-
 #[cfg(test)]
-mod linked_tests;
+mod linked_accounts_tests;
 #[cfg(test)]
 mod tests;

@@ -1,16 +1,19 @@
-//! `people.json` in the hands of one process, and what it lets a sender do.
+//! `people.json` in the hands of one process, and access: what the allowlist and the pairing let a sender do.
 
-use parking_lot::Mutex;
+use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
+
+use parking_lot::Mutex;
 
 use super::{Contact, People};
 use crate::config::{Config, DmPolicy, Members};
 use crate::message::Address;
 use crate::sys;
-use crate::sys::{atomic, lock};
+use crate::sys::{atomic, lock, quarantine_file};
+use crate::text;
 
 /// What a sender may do.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,6 +40,8 @@ pub enum Access {
 #[derive(Debug)]
 pub struct Store {
     pub(super) path: PathBuf,
+    /// Whether a damaged file is renamed.
+    is_owner: bool,
     cached: Mutex<Cached>,
 }
 
@@ -47,6 +52,46 @@ struct Cached {
     people: Option<Arc<People>>,
 }
 
+/// A file that was changed this recently may still be written by an editor.
+const AT_REST: Duration = Duration::from_secs(2);
+
+/// A people.json that the daemon renamed because it is no JSON.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Aside {
+    /// Where it is now: `people.json.corrupt-<milliseconds>`.
+    pub path: PathBuf,
+    /// What is wrong and what to do.
+    pub words: String,
+}
+
+/// Returns the newest damaged file that was renamed, while no people.json replaces it. Until then only the owners of agent.toml
+/// are heard, or whoever a running daemon knew before.
+pub fn set_aside(path: &Path) -> Option<Aside> {
+    if path.exists() {
+        return None;
+    }
+    let begin = format!("{}.corrupt-", path.file_name()?.to_str()?);
+    let entries = std::fs::read_dir(path.parent()?).ok()?.flatten();
+    let is_aside = |path: &PathBuf| {
+        let name = path.file_name().and_then(|name| name.to_str());
+        name.is_some_and(|name| name.starts_with(&begin))
+    };
+    let aside = entries.map(|entry| entry.path()).filter(is_aside).max()?;
+    let bytes = std::fs::read(&aside).unwrap_or_default();
+    let error = serde_json::from_slice::<People>(&bytes).err();
+    let words = words(&aside, error.as_ref());
+    Some(Aside { path: aside, words })
+}
+
+fn words(damaged: &Path, error: Option<&serde_json::Error>) -> String {
+    let why = error.map_or_else(String::new, |error| format!(" ({error})"));
+    let words = format!(
+        "the list of people was no JSON{why}: until it is mended only the owners in agent.toml are heard, or those that a running daemon knew before; correct {} and rename it to people.json, or delete it to begin with nobody let in and nobody blocked",
+        damaged.display()
+    );
+    text::visible(&words)
+}
+
 /// What changes when the file does. The time alone does not: two writes may share a tick.
 type Version = (SystemTime, u64);
 
@@ -55,7 +100,16 @@ impl Store {
     pub fn new(path: &Path) -> Self {
         Self {
             path: path.to_owned(),
+            is_owner: false,
             cached: Mutex::default(),
+        }
+    }
+
+    /// Returns the store for the daemon, which owns the file: it renames a damaged one.
+    pub fn owning(path: &Path) -> Self {
+        Self {
+            is_owner: true,
+            ..Self::new(path)
         }
     }
 
@@ -63,8 +117,7 @@ impl Store {
     /// known before holds: nobody's message is refused because the disk did not answer for a moment.
     ///
     /// # Errors
-    /// When the file could not be read yet; a damaged one is set aside and counts as empty: nobody that
-    /// was let in by it is in any more.
+    /// When the file could not be read yet, or is damaged ([`set_aside`]): an empty list would lift every block.
     pub fn read(&self) -> Result<Arc<People>, sys::Error> {
         let version = self.version();
         let mut cached = self.cached.lock();
@@ -74,9 +127,9 @@ impl Store {
         {
             return Ok(people.clone());
         }
-        match (atomic::read_json(&self.path), &cached.people) {
+        match (self.load(), &cached.people) {
             (Ok(people), _) => {
-                let people: Arc<People> = Arc::new(people.unwrap_or_default());
+                let people = Arc::new(people);
                 *cached = Cached {
                     version,
                     people: Some(people.clone()),
@@ -84,11 +137,47 @@ impl Store {
                 Ok(people)
             }
             (Err(error), Some(people)) => {
-                tracing::error!(%error, "those are let in who were before");
+                tracing::error!(%error, "the last known people stay let in or blocked");
                 Ok(people.clone())
             }
             (Err(error), None) => Err(error),
         }
+    }
+
+    /// Reads the file; it may not exist.
+    fn load(&self) -> Result<People, sys::Error> {
+        let Some(bytes) = atomic::read(&self.path)? else {
+            return match set_aside(&self.path) {
+                None => Ok(People::default()),
+                Some(aside) => Err(self.damaged(aside.words)),
+            };
+        };
+        serde_json::from_slice(&bytes).map_err(|error| {
+            if self.is_owner && !self.is_being_written() {
+                match quarantine_file(&self.path) {
+                    Ok(aside) => return self.damaged(words(&aside, Some(&error))),
+                    Err(error) => return error,
+                }
+            }
+            self.damaged(words(&self.path, Some(&error)))
+        })
+    }
+
+    fn damaged(&self, words: String) -> sys::Error {
+        sys::Error::at("read", &self.path)(std::io::Error::new(ErrorKind::InvalidData, words))
+    }
+
+    /// Returns true while an editor may be saving the file in place.
+    fn is_being_written(&self) -> bool {
+        let meta = std::fs::metadata(&self.path);
+        let age = meta.and_then(|meta| meta.modified()).ok();
+        age.and_then(|at| at.elapsed().ok())
+            .is_none_or(|age| age < AT_REST)
+    }
+
+    /// Returns what to do about a file that was renamed because it is no JSON, see [`set_aside`].
+    pub fn aside(&self) -> Option<Aside> {
+        set_aside(&self.path)
     }
 
     fn version(&self) -> Option<Version> {
@@ -99,10 +188,10 @@ impl Store {
     /// Changes the file under its lock.
     ///
     /// # Errors
-    /// When it cannot be locked, read or written.
+    /// When it cannot be locked, read or written, or is damaged: a new one would lift every block of the old.
     pub fn change<T>(&self, change: impl FnOnce(&mut People) -> T) -> Result<T, sys::Error> {
         let _lock = lock::lock(&self.path.with_extension("lock"))?;
-        let mut people: People = atomic::read_json(&self.path)?.unwrap_or_default();
+        let mut people = self.load()?;
         let before = people.clone();
         let value = change(&mut people);
         if people != before {
@@ -125,7 +214,7 @@ impl Store {
         match self.read() {
             Ok(people) => people.decide(config, id, text, now),
             Err(error) => {
-                tracing::error!(%error, "only the owners of agent.toml are let in");
+                tracing::error!(%error, "people.json is unreadable and no allowlist is known: only the owners in agent.toml are let in");
                 let is_open = config.dm_policy(id.channel()) != DmPolicy::Disabled;
                 match is_open && config.is_owner(id) {
                     true => Access::Owner,
@@ -145,7 +234,10 @@ impl Store {
             Ok(people) => people,
             Err(error) => {
                 tracing::error!(%error, "only the owners of agent.toml are let in");
-                Arc::default()
+                return match config.is_owner(id) {
+                    true => Access::Owner,
+                    false => Access::Refused,
+                };
             }
         };
         if people.is_owner(config, id) {
@@ -170,7 +262,7 @@ impl Store {
         people.is_owner(config, id) || listed
     }
 
-    /// Returns whether one more stranger, `id`, may be given a code beside those who wait and those who are `asking` now;
+    /// Returns whether one more stranger, `id`, may be given a code in addition to those who wait and those who are `asking` now;
     /// no while that is not known.
     pub fn is_room_for<'a>(
         &self,
@@ -200,7 +292,7 @@ impl Store {
     }
 
     /// Takes an owner code that `id` sent: the right one makes them an owner, a wrong one is counted. To be called
-    /// when the message is taken in: without that it comes again. Returns true for an owner. Blocking.
+    /// when the message is accepted: without that it comes again. Returns true for an owner. Blocking.
     ///
     /// # Errors
     /// When the file cannot be locked, read or written.

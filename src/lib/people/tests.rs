@@ -1,3 +1,4 @@
+use super::pairing::{ALPHABET, random_code};
 use super::*;
 use crate::config::{ChannelSettings, Telegram};
 
@@ -89,7 +90,12 @@ fn who_sends_the_owner_code_is_an_owner_and_five_wrong_ones_end_it() {
     let send = |text: &str, now| store.decide(&Config::default(), &9.into(), text, now);
     assert_eq!(send(&code, 600_000), Access::MayAsk, "the code is too old");
     assert_eq!(send(&code, 1), Access::SentOwnerCode);
-    assert!(store.redeem(&9.into(), "Ada", &code, 1).expect("redeemed"));
+    // As telephones write it.
+    let (head, tail) = code.split_at(8);
+    let typed = format!(" {} {}.", head.to_lowercase(), tail.to_lowercase());
+    assert_eq!(send(&typed, 1), Access::SentOwnerCode);
+    assert_eq!(send(&format!("it is {code}"), 1), Access::MayAsk);
+    assert!(store.redeem(&9.into(), "Ada", &typed, 1).expect("redeemed"));
     assert_eq!(send("hi", 2), Access::Owner);
     let code = store
         .change(|people| people.new_owner_code(0))
@@ -128,6 +134,62 @@ fn an_empty_configuration_is_closed_and_a_damaged_file_lets_only_owners_in() {
     });
     assert_eq!(store.decide(&listed, &1.into(), "hi", 0), Access::Owner);
     assert_eq!(store.decide(&listed, &5.into(), "hi", 0), Access::Refused);
+}
+
+#[test]
+fn a_damaged_file_lifts_no_block_and_is_never_written_over() {
+    let (_dir, store) = store();
+    let config = config(listed());
+    let decide = |store: &Store| [1, 2, 7].map(|id| store.decide(&config, &id.into(), "hi", 0));
+    store
+        .change(|people| {
+            people.block(&2.into(), true);
+            people.allowed.push(Person {
+                id: 7.into(),
+                name: "Guest".to_owned(),
+                since: 0,
+            });
+        })
+        .expect("written");
+    let known = [Access::Owner, Access::Refused, Access::Allowed];
+    assert_eq!(decide(&store), known);
+    let whole = std::fs::read(&store.path).expect("the file");
+    atomic::write(&store.path, b"{broken", atomic::Durability::Rename).expect("write");
+    let fresh = Store::owning(&store.path);
+    let closed = [Access::Owner, Access::Refused, Access::Refused];
+    assert_eq!(
+        (decide(&store), decide(&fresh)),
+        (known.clone(), closed.clone())
+    );
+    assert!(fresh.aside().is_none(), "an editor may be writing it");
+
+    let long_ago = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1);
+    let file = std::fs::File::options().append(true).open(&store.path);
+    file.and_then(|file| file.set_modified(long_ago))
+        .expect("dated");
+    assert_eq!(decide(&Store::new(&store.path)), closed);
+    assert!(
+        store.path.exists(),
+        "a program that only asks renames nothing"
+    );
+    assert_eq!(decide(&fresh), closed);
+    let aside = fresh.aside().expect("renamed");
+    assert!(
+        !store.path.exists() && aside.words.contains("correct"),
+        "{aside:?}"
+    );
+    // Whoever knew it before still does, and nobody begins a new one.
+    assert_eq!((decide(&store), decide(&fresh)), (known.clone(), closed));
+    assert!(
+        fresh
+            .change(|people| people.block(&7.into(), true))
+            .is_err()
+    );
+    assert!(!store.path.exists());
+
+    std::fs::rename(&aside.path, &store.path).expect("back");
+    atomic::write(&store.path, &whole, atomic::Durability::Rename).expect("mended");
+    assert_eq!((decide(&fresh), fresh.aside()), (known, None));
 }
 
 #[test]

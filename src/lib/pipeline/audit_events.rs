@@ -1,4 +1,4 @@
-//! What the path puts into the audit log: requests for the owner's word with their ends, and sends.
+//! Audit log entries of the pipeline: approval requests with their results, and sends.
 
 use super::Pipeline;
 use crate::audit::Call;
@@ -36,7 +36,7 @@ impl Pipeline {
             .for_each(|request| self.audit_request(request, verdict, Some(who)));
     }
 
-    /// Requests ended without a word about them.
+    /// Requests ended silently about them.
     pub(super) fn audit_ends(&self, requests: &[Request], verdict: &'static str) {
         requests
             .iter()
@@ -54,7 +54,7 @@ impl Pipeline {
         self.audit_part(part, outcome, message);
     }
 
-    /// The chat was told that this part may be missing.
+    /// The chat was notified that this part may be missing.
     pub(super) fn audit_notice(&self, part: &Part, message_id: &str) {
         self.audit_part(part, "notice sent", Some(message_id));
     }

@@ -2,7 +2,7 @@
 //!
 //! 1. [`intake`]: dedupe and access, one transaction; only then the sender's side is told
 //! 2. [`schedule`]: messages that belong together become one turn; one lane a session, in order
-//! 3. [`turn`]: session → prompt → agent loop, each step on the disk before the next
+//! 3. [`turn`]: session → prompt → agent loop, each step on disk before the next
 //! 4. [`deliver`]: silence, then every part `pending → sending → sent`
 //!
 //! In plan mode the answer of a turn is a graph of tasks, which [`plan`] carries out. [`approvals`] and [`subagents`]
@@ -30,7 +30,7 @@ pub use intake::http::Refusal;
 use intake::jobs::Schedule;
 pub use intake::jobs::{heartbeat, least_usd, waking};
 pub use plan::rounds::carry_out;
-use schedule::debounce::Bundle;
+use schedule::debounce::TurnInputs;
 pub use schedule::scheduler::drive;
 pub use turn::attachments::kept_files;
 
@@ -86,7 +86,7 @@ pub struct Services {
     pub prompt: Arc<prompt::Sources>,
     /// The channels, by name.
     pub channels: HashMap<String, Arc<dyn Channel>>,
-    /// Notified when there is news for status and monitor that is no event of a run.
+    /// Notified when there is news for status and monitor that is not an event of a run.
     pub changed: Arc<Notify>,
     /// The settings and what is built from them.
     pub live: Live,
@@ -141,7 +141,7 @@ pub struct Pipeline {
     plan_news: Notify,
     /// Whether tasks of plans may be open.
     plans_open: AtomicBool,
-    /// Whether places may go on in another conversation.
+    /// Whether places may continue in another conversation.
     continued: AtomicBool,
     /// By which settings and people it was last looked at whether they may.
     parted: Mutex<Option<(Arc<Live>, Arc<people::People>)>>,
@@ -182,7 +182,7 @@ pub struct Live {
     pub speaker: Option<Arc<crate::tools::Speaker>>,
     /// Where file tools work, and an undo.
     pub path_policy: Arc<PathPolicy>,
-    /// Who is told what each message came to.
+    /// The receiver of the result of each message.
     pub callback: Option<crate::net::Callback>,
 }
 
@@ -190,10 +190,10 @@ pub struct Live {
 #[derive(Debug, Clone)]
 pub(crate) struct Run {
     /// The inputs it answers.
-    pub bundle: Bundle,
+    pub inputs: TurnInputs,
     /// Ends it.
     pub cancel: CancellationToken,
-    /// Whether it is ended by the same person's next message, and not for good.
+    /// Whether it is ended by the same person's next message, and not permanently.
     pub interrupted: Arc<AtomicBool>,
     /// Whether its answer is on its way, and it only makes room for the next turn.
     pub answered: Arc<AtomicBool>,
@@ -202,9 +202,9 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    fn new(bundle: Bundle, slot: Handle) -> Self {
+    fn new(inputs: TurnInputs, slot: Handle) -> Self {
         Self {
-            bundle,
+            inputs,
             slot,
             cancel: CancellationToken::new(),
             interrupted: Arc::new(AtomicBool::new(false)),
@@ -235,9 +235,9 @@ pub(crate) enum Signal {
     /// These inputs are in the queue now.
     Accepted(Vec<Accepted>),
     /// These turns were begun before the daemon last ended.
-    Recovered(Vec<Bundle>),
+    Recovered(Vec<TurnInputs>),
     /// This turn goes on later.
-    Suspended(Bundle),
+    Suspended(TurnInputs),
     /// The turn of this session ended.
     Ended(SessionKey),
     /// A turn of this session that waits is to look now, because it was stopped or what it waits for changed.
@@ -260,7 +260,7 @@ impl Pipeline {
         let pipeline = Arc::new(Self {
             queue,
             sessions,
-            people: people::Store::new(&home.people()),
+            people: people::Store::owning(&home.people()),
             undo,
             audit,
             memory,
@@ -310,7 +310,7 @@ impl Pipeline {
         pipeline
     }
 
-    /// Resumes what was open when the daemon last ended: answers go out, turns start.
+    /// Resumes what was open when the daemon last ended: answers are sent, turns start.
     ///
     /// # Errors
     /// When the queue cannot be read.
@@ -331,7 +331,7 @@ impl Pipeline {
         *self.newest_input.lock() = recovered.newest;
         self.clear_shown().await;
         self.deliver(recovered.outbox);
-        // A channel that is off today is no reason to answer into nowhere: what came through it waits.
+        // A channel that is off today is not a reason to answer into nowhere: what came through it waits.
         let is_open = |row: &Accepted| {
             let route = row.envelope.route.as_ref();
             route.is_none_or(|route| self.channels.contains_key(route.channel.as_str()))
@@ -343,7 +343,7 @@ impl Pipeline {
                 "messages wait for a channel that is off"
             );
         }
-        let (begun, rest) = Bundle::recovered(inbox);
+        let (begun, rest) = TurnInputs::recovered(inbox);
         let _ = self.signals.send(Signal::Recovered(begun));
         let _ = self.signals.send(Signal::Accepted(rest));
         self.ask_about_skills(None);
@@ -435,12 +435,12 @@ impl Pipeline {
         people.owners(&self.live().config)
     }
 
-    /// Returns the settings in force.
+    /// Returns the active settings.
     pub fn live(&self) -> Arc<Live> {
         self.live.read().clone()
     }
 
-    /// Puts new settings in force; turns that run keep the old ones.
+    /// Activates new settings; turns that run keep the old ones.
     pub fn reload(&self, live: Live) {
         self.unlink_misled(&live.config);
         live.agent.client().outages().retry_now();
@@ -456,7 +456,7 @@ impl Pipeline {
 
     fn unlink_misled(&self, config: &Config) {
         if let Err(error) = self.people.unlink_misled(config) {
-            tracing::error!(%error, "linked accounts could not be looked at");
+            tracing::error!(%error, "cannot read the linked accounts");
         }
     }
 
@@ -509,7 +509,7 @@ impl Pipeline {
         self.note_trouble_of("", what);
     }
 
-    /// Notes a trouble of `part`, which goes on until [`Self::end_troubles`].
+    /// Notes a trouble of `part`, which continues until [`Self::end_troubles`].
     pub fn note_trouble_of(&self, part: &str, what: &str) {
         let what = crate::text::one_line(&crate::secret::redact(what));
         let line = format!("{} {what}", crate::clock::rfc3339(crate::clock::now_ms()));

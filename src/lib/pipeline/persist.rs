@@ -61,10 +61,10 @@ impl Pipeline {
             let failed = format!("{what}: {error}");
             self.note_trouble_of(what, &failed);
             if !error.is_retryable() {
-                tracing::error!(%error, what, "could not be recorded; it is given up");
+                tracing::error!(%error, what, "could not be recorded; giving up");
                 return Err(Unrecorded::Failed(failed));
             }
-            tracing::error!(%error, what, "could not be recorded; it is tried again");
+            tracing::error!(%error, what, "could not be recorded; retrying");
             tokio::select! {
                 () = self.closed.cancelled() => return Err(Unrecorded::Ending),
                 () = tokio::time::sleep(net::backoff(attempt, BACKOFF.0, BACKOFF.1)) => attempt += 1,
@@ -77,7 +77,7 @@ impl Pipeline {
 #[derive(Debug)]
 pub(crate) struct Panicked;
 
-/// Runs `work` in a task of its own, so that a panic ends it and nothing else. It is aborted with its caller.
+/// Runs `work` in a separate task, so that a panic ends it and nothing else. It is aborted with its caller.
 pub(crate) async fn isolated<T: Send + 'static>(
     work: impl Future<Output = T> + Send + 'static,
 ) -> Result<T, Panicked> {

@@ -1,5 +1,5 @@
-//! What the agent proposed of skills is asked about beside the turns: nobody waits for the answer, and a restart goes on
-//! waiting. A learned skill that was of no use for long is asked about in the same way.
+//! Approval of proposed skills, outside the turns: no turn waits for the answer, and the question survives a
+//! restart. The removal of a learned skill that was not used for long is proposed in the same way.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::skills::{Accept, Proposal, Skills};
 
 /// How long the owner may take before a proposal waits for `agent-send --skill` alone, milliseconds.
 const PATIENCE_MS: i64 = 24 * 3_600_000;
-/// What may stand in a question, characters.
+/// What may be in a question, characters.
 const LONGEST: usize = 5_900;
 
 /// What is asked about a skill.
@@ -146,7 +146,11 @@ impl Pipeline {
             Ok(put) => put.ids,
             // It waits for the shell.
             Err(why) => {
-                tracing::info!(skill = open.name(), why, "nobody is asked about a skill");
+                tracing::info!(
+                    skill = open.name(),
+                    why,
+                    "cannot ask the owner about a proposed skill"
+                );
                 return;
             }
         };
@@ -177,12 +181,16 @@ impl Pipeline {
             }
         };
         if let Err(why) = done {
-            tracing::warn!(skill = open.name(), why, "the owner's word came to nothing");
+            tracing::warn!(
+                skill = open.name(),
+                why,
+                "the owner's decision could not be carried out"
+            );
             self.tell_of_nothing(open, route, &why).await;
         }
     }
 
-    /// Tells the owner, where they were asked, that their yes or no came to nothing.
+    /// Tells the owner, where they were asked, that their decision could not be carried out.
     async fn tell_of_nothing(self: &Arc<Self>, open: &Open, route: Option<Route>, why: &str) {
         let text = format!("The skill {} is as it was: {why}.", open.name());
         self.note_trouble(&text);

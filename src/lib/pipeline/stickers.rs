@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::Pipeline;
 use super::turn::attachments::Place;
 use super::turn::outcome::{Outcome, Saying, refused};
-use super::turn::run::Setting;
+use super::turn::run::TurnContext;
 use crate::channel::{Channel, FetchError};
 use crate::control::replies::{Reply, Status};
 use crate::message::{Envelope, Media, MediaKind, OutFile, Sticker};
@@ -22,10 +22,10 @@ impl Pipeline {
     /// message may still have it looked at.
     pub(crate) async fn sticker_lines(
         self: &Arc<Self>,
-        setting: &Setting<'_>,
+        context: &TurnContext<'_>,
         session_id: &str,
     ) -> Vec<String> {
-        let Setting {
+        let TurnContext {
             live,
             envelope,
             run_id,
@@ -33,8 +33,8 @@ impl Pipeline {
             model,
             looks,
             ..
-        } = setting;
-        let wanted = self.wanted_stickers(setting).await;
+        } = context;
+        let wanted = self.wanted_stickers(context).await;
         let place = Place {
             pipeline: self,
             live,
@@ -61,10 +61,10 @@ impl Pipeline {
     }
 
     /// Returns `SET :: NAME` of each sticker that may be sent, with its file where the channel knows it.
-    async fn wanted_stickers(&self, setting: &Setting<'_>) -> Vec<(String, Option<Media>)> {
-        let config = &setting.live.config.agent.stickers;
+    async fn wanted_stickers(&self, context: &TurnContext<'_>) -> Vec<(String, Option<Media>)> {
+        let config = &context.live.config.agent.stickers;
         let mut wanted: Vec<(String, Option<Media>)> = Vec::new();
-        let channel = self.channel(setting.envelope).map(|(channel, _)| channel);
+        let channel = self.channel(context.envelope).map(|(channel, _)| channel);
         if let Some(channel) = &channel {
             for set in &config.sets {
                 match channel.stickers(set).await {
@@ -72,7 +72,7 @@ impl Pipeline {
                         let name = on_a_line(&sticker.name, 80);
                         (format!("{set} :: {name}"), Some(sticker.media))
                     })),
-                    Err(error) => tracing::warn!(set, %error, "a set of stickers is not known"),
+                    Err(error) => tracing::warn!(set, %error, "cannot fetch a sticker set"),
                 }
             }
         }
@@ -113,7 +113,7 @@ impl Pipeline {
         }))
     }
 
-    /// Returns what becomes of a sticker that the agent sends beside its answer.
+    /// Returns what becomes of a sticker that the agent sends in addition to its answer.
     pub(super) async fn send_sticker(&self, envelope: &Envelope, set: &str, name: &str) -> Outcome {
         let Some((channel, _)) = self.channel(envelope) else {
             return refused(envelope, "its channel is off");

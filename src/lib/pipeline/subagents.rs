@@ -1,4 +1,4 @@
-//! Sub-agents: a turn sends them, each works in a lane of its own, and whoever sent them hears once of their
+//! Sub-agents: a turn starts them, each works in a separate lane, and the turn hears once of their
 //! end: as the result of the call that waits for it, or by an input when the last of a run has ended.
 
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::persist::Recorded;
 use super::schedule::slots::Handle;
 use super::{Pipeline, Signal};
-use crate::agent::{Errand, Sent, Team};
+use crate::agent::{Sent, SubagentRequest, SubagentSpawner};
 use crate::message::{Bounds, Envelope, Sender, SessionKey, Source, Task, Trust};
 use crate::provider::BoxFuture;
 use crate::queue::{Arrival, Ending, Subagent, Verdict};
@@ -15,9 +15,9 @@ use crate::{clock, text};
 
 /// Sub-agents of one run that may work at once.
 const MOST: i64 = 8;
-/// Characters of an answer that whoever sent a sub-agent reads.
+/// Characters of an answer that the parent of a sub-agent reads.
 const ANSWER: usize = 12_000;
-/// How often it is looked whether one has ended, beside being told.
+/// How often it is looked whether one has ended, in addition to being told.
 const LOOK: Duration = Duration::from_secs(2);
 
 /// Sends the sub-agents of one turn.
@@ -26,7 +26,7 @@ pub(super) struct Sending {
     /// What the turn answers.
     envelope: Envelope,
     run_id: String,
-    /// The model of the turn: it goes on with what they bring.
+    /// The model of the turn: it continues with what they bring.
     model: String,
     /// Whether the turn may see what is the owner's alone.
     owners_alone: bool,
@@ -34,14 +34,14 @@ pub(super) struct Sending {
     slot: Handle,
 }
 
-impl Team for Sending {
-    fn send<'a>(&'a self, errand: Errand) -> BoxFuture<'a, Result<Sent, String>> {
+impl SubagentSpawner for Sending {
+    fn send<'a>(&'a self, request: SubagentRequest) -> BoxFuture<'a, Result<Sent, String>> {
         Box::pin(async move {
-            let id = format!("sub:{}", errand.key);
-            let label = errand.label.clone();
+            let id = format!("sub:{}", request.key);
+            let label = request.label.clone();
             // Nobody comes back to a shell or a script later.
-            let waits = errand.wait || self.envelope.route.is_none() || !self.is_a_chat();
-            self.accept(&id, errand, waits).await?;
+            let waits = request.wait || self.envelope.route.is_none() || !self.is_a_chat();
+            self.accept(&id, request, waits).await?;
             if waits {
                 return self.answer(&id).await;
             }
@@ -76,8 +76,8 @@ impl Sending {
         self.envelope.source.is_chat() || self.envelope.source == Source::Report
     }
 
-    /// Makes an errand an input, unless it is one already.
-    async fn accept(&self, id: &str, errand: Errand, waits: bool) -> Result<(), String> {
+    /// Makes a request an input, unless it is one already.
+    async fn accept(&self, id: &str, request: SubagentRequest, waits: bool) -> Result<(), String> {
         let queue = &self.pipeline.queue;
         let failed = |error: crate::db::Error| format!("no sub-agent was sent: {error}");
         if queue.subagent(id).await.map_err(failed)?.is_some() {
@@ -90,13 +90,13 @@ impl Sending {
         }
         let live = self.pipeline.live();
         let models = live.agent.client().models();
-        if let Some(name) = &errand.model {
+        if let Some(name) = &request.model {
             models
                 .get(name, "the sub-agent's model")
                 .map_err(|error| error.to_string())?;
         }
         let now = clock::now_ms();
-        let envelope = self.envelope(id, errand, waits, now);
+        let envelope = self.envelope(id, request, waits, now);
         let arrival = Arrival::new(id, Verdict::Accept(vec![envelope]));
         let (accepted, _) = queue
             .accept(vec![arrival], None, now)
@@ -107,7 +107,7 @@ impl Sending {
     }
 
     /// Returns the input that a sub-agent is. The report of its end goes to whoever sent it.
-    fn envelope(&self, id: &str, errand: Errand, waits: bool, now: i64) -> Envelope {
+    fn envelope(&self, id: &str, request: SubagentRequest, waits: bool, now: i64) -> Envelope {
         let of_parent = &self.envelope;
         let report = Envelope {
             source: Source::Report,
@@ -133,36 +133,36 @@ impl Sending {
         };
         let bounds = Bounds {
             parent: of_parent.session_key.clone(),
-            tools: errand.tools,
-            max_turns: errand.max_turns,
-            timeout_secs: errand.timeout_secs,
-            private_words: errand.private_words,
+            tools: request.tools,
+            max_turns: request.max_turns,
+            timeout_secs: request.timeout_secs,
+            private_words: request.private_words,
         };
         let task = Task {
             report,
             run_id: self.run_id.clone(),
-            label: errand.label.clone(),
+            label: request.label.clone(),
             waits,
             bounds,
         };
-        let own = format!("subagent:{}", errand.key);
-        let sender = Sender::new(own.clone(), errand.label);
+        let own = format!("subagent:{}", request.key);
+        let sender = Sender::new(own.clone(), request.label);
         Envelope {
             from_owner: of_parent.from_owner,
-            trust: if errand.untrusted {
+            trust: if request.untrusted {
                 Trust::Other
             } else {
                 Trust::Owner
             },
-            model: errand.model,
-            budget_usd: errand.budget_usd,
+            model: request.model,
+            budget_usd: request.budget_usd,
             task: Some(Box::new(task)),
             ..Envelope::new(
                 id.to_owned(),
                 Source::Subagent,
                 sender,
                 SessionKey(own),
-                errand.task,
+                request.task,
                 now,
             )
         }
@@ -202,7 +202,7 @@ impl Sending {
 }
 
 impl Pipeline {
-    /// Marks the quotes of our own answers that rest on untrusted words. Of one that nobody knows any more,
+    /// Marks the quotes of our own answers that rest on untrusted text. Of one that nobody knows any more,
     /// nobody can tell.
     pub(super) async fn mark_quotes(&self, messages: &mut [Envelope]) -> Recorded<()> {
         for message in messages {
@@ -214,7 +214,7 @@ impl Pipeline {
             };
             let read = || self.queue.is_untrusted(route.clone(), id.clone());
             let known = self.persist("an answer that is quoted", read).await?;
-            // The name of a file is somebody else's whoever sends it.
+            // The name of a file is somebody else's, no matter who sends it.
             quoted.untrusted |= known.unwrap_or(true);
         }
         Ok(())
@@ -240,7 +240,7 @@ impl Pipeline {
     }
 }
 
-/// Returns what whoever sent a sub-agent reads of its end.
+/// Returns what the parent of a sub-agent reads of its end.
 fn told(subagent: &Subagent) -> String {
     let label = subagent
         .envelope

@@ -1,4 +1,4 @@
-//! What stands for a file in a message: its kind, its name and how large it is.
+//! The label of a file in a message: its kind, name and size.
 
 use super::{name, plain};
 use crate::message::Block;

@@ -1,4 +1,4 @@
-//! How much of the files goes into the system text: together at most a quarter of what the model reads.
+//! The share of files in the system text: together at most a quarter of the context window.
 
 use std::sync::Arc;
 

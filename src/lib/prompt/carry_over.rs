@@ -1,4 +1,4 @@
-//! What a new conversation is told of the one before.
+//! Turns carried over from the previous conversation into a new one.
 
 use super::line;
 use crate::message::{Block, Message, Role};

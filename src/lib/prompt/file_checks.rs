@@ -1,4 +1,4 @@
-//! What is wrong with the files that the system text is made of, for who looks after the agent.
+//! Finds problems in the files of the system text, for the administrator of the agent.
 
 use std::fs::File;
 use std::io::Read;
@@ -10,7 +10,7 @@ use crate::config::{Loaded, Origin, ROLES};
 use crate::skills::{Off, Why};
 use crate::text::hidden_chars;
 
-/// The files that are looked through for hidden characters, beside prompts and those of tiers.
+/// The files that are looked through for hidden characters, in addition to prompts and those of tiers.
 const FILES: [&str; 7] = [
     "SOUL.md",
     "IDENTITY.md",
@@ -30,7 +30,7 @@ pub struct Remark {
     pub about: About,
     /// The file or directory.
     pub path: Option<PathBuf>,
-    /// What is wrong, a sentence without its end; files stand in it by their paths in the workspace.
+    /// What is wrong, a sentence without its end; files are in it by their paths in the workspace.
     pub words: String,
 }
 
@@ -45,9 +45,11 @@ pub enum About {
     Prompt,
     /// A file that is there and cannot be read.
     Unreadable,
+    /// A file that is left out because it holds untrusted words.
+    Untrusted,
     /// A file of a tier.
     Tier,
-    /// A skill that is off because it is broken.
+    /// A skill that is off because it is broken, or has a mistake in its head.
     Skill,
     /// A skill that is off until its owner says that it is good.
     Trust,
@@ -57,6 +59,7 @@ pub enum About {
 pub fn survey(sources: &Sources, loaded: &Loaded) -> Vec<Remark> {
     let mut remarks = cuts(sources, loaded);
     remarks.extend(unreadable(sources));
+    remarks.extend(marked(sources));
     remarks.extend(unseen(sources, loaded));
     remarks.extend(prompts(sources, loaded));
     remarks.extend(tiers(sources, loaded));
@@ -66,7 +69,7 @@ pub fn survey(sources: &Sources, loaded: &Loaded) -> Vec<Remark> {
 
 fn cuts(sources: &Sources, loaded: &Loaded) -> Vec<Remark> {
     let mut models = Vec::new();
-    // The sources of messages stand first.
+    // The sources of messages are first.
     for role in ROLES.iter().take(4) {
         models.extend(
             loaded
@@ -106,6 +109,16 @@ fn unreadable(sources: &Sources) -> Vec<Remark> {
         })
     };
     FILES.into_iter().filter_map(remark).collect()
+}
+
+/// The agent answers without it until it is the owner's again.
+fn marked(sources: &Sources) -> Vec<Remark> {
+    let remark = |(name, why): (&str, &str)| Remark {
+        about: About::Untrusted,
+        path: Some(sources.workspace().join(name)),
+        words: format!("{name} is missing in every prompt: {why}"),
+    };
+    sources.files().marked().into_iter().map(remark).collect()
 }
 
 /// The files are their owner's: nothing is left out, it is only said.
@@ -170,7 +183,7 @@ fn prompts(sources: &Sources, loaded: &Loaded) -> Vec<Remark> {
         let words = match dir.metadata() {
             // What the agent writes there would be its own orders.
             Ok(_) if dir.starts_with(sources.workspace()) => {
-                "lies in the workspace, where the agent itself may write"
+                "is in the workspace, where the agent itself may write"
             }
             Ok(metadata) if metadata.is_dir() => continue,
             Ok(_) => "is no directory",
@@ -226,7 +239,7 @@ fn tiers(sources: &Sources, loaded: &Loaded) -> Vec<Remark> {
 }
 
 fn skills(sources: &Sources) -> Vec<Remark> {
-    let shelf = sources.shelf();
+    let catalog = sources.catalog();
     let remark = |off: &Off| Remark {
         about: match off.why {
             Why::Untrusted(_) | Why::Changed | Why::Distrusted | Why::Unknown(_) => About::Trust,
@@ -241,8 +254,24 @@ fn skills(sources: &Sources) -> Vec<Remark> {
         ),
     };
     let unwanted = |off: &&Off| off.why != Why::Distrusted;
-    let mut remarks: Vec<Remark> = shelf.off.iter().filter(unwanted).map(remark).collect();
-    let listed = shelf.skills.iter().filter(|skill| !skill.always_on).count();
+    let mut remarks: Vec<Remark> = catalog.off.iter().filter(unwanted).map(remark).collect();
+    let mistaken = catalog.skills.iter().flat_map(|skill| {
+        let mistakes = skill.mistakes.iter().filter(|_| !skill.ships);
+        mistakes.map(|mistake| Remark {
+            about: About::Skill,
+            path: Some(sources.workspace().join(&skill.location)),
+            words: format!(
+                "the skill {} is not read as it is meant: {mistake}",
+                skill.name
+            ),
+        })
+    });
+    remarks.extend(mistaken);
+    let listed = catalog
+        .skills
+        .iter()
+        .filter(|skill| !skill.always_on)
+        .count();
     if listed > MAX_LISTED {
         let words = format!("there are {listed} skills, and the prompt lists {MAX_LISTED} of them");
         remarks.push(Remark {

@@ -1,4 +1,4 @@
-//! Where a request's key comes from: it is fixed, or asked for before each request, because it may have
+//! The source of a request's key: it is fixed, or read before each request, because it may have
 //! changed by then (a renewed token, a sign-in while the daemon runs).
 
 use std::sync::Arc;

@@ -61,7 +61,7 @@ pub struct Request {
     pub messages: Vec<Message>,
     /// Whether prompt-cache breakpoints are set where the vendor has them.
     pub cache: bool,
-    /// How long what stands before each is kept: tools and stable files, semi-stable files, the conversation.
+    /// How long what is before each is kept: tools and stable files, semi-stable files, the conversation.
     pub cache_ttl: [Ttl; 3],
     /// Whether the model is asked to think first, where the vendor has a switch for it.
     pub thinking: bool,
@@ -149,7 +149,7 @@ pub enum Error {
     #[error("the conversation does not fit the model's window: {message}")]
     ContextOverflow { message: String },
     /// The account has no money left, or a quota that only time or a purchase fills (402, some 429).
-    #[error("{host} answers no more ({status}): {message}")]
+    #[error("{host} accepts no more requests ({status}): {message}")]
     Exhausted {
         host: String,
         status: u16,
@@ -170,7 +170,7 @@ pub enum Error {
         message: String,
     },
     /// The answer broke off or made no sense; it may have been charged.
-    #[error("the answer of {host} broke off: {reason}")]
+    #[error("the response of {host} cannot be used: {reason}")]
     Interrupted {
         host: String,
         reason: String,
@@ -186,6 +186,12 @@ impl Error {
             self,
             Error::Unreachable { .. } | Error::Busy { .. } | Error::Interrupted { again: true, .. }
         )
+    }
+
+    /// Returns true when a web page or a redirect came: with a right address, it is of what stands before the server, as the
+    /// sign-in page of a hotel's network does.
+    pub fn is_in_the_way(&self) -> bool {
+        matches!(self, Error::Missing { status, .. } if *status < 400)
     }
 
     /// Returns how long the vendor asked us to wait.

@@ -5,9 +5,9 @@ use std::collections::HashSet;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use super::wire::{RAW, input_object, is_blank, thinker};
+use super::wire::{input_object, is_blank, thinker};
 use super::{Request, Response};
-use crate::message::{Block, Message, Role, StopReason, Thinking, ToolCall, Usage};
+use crate::message::{Block, Message, RAW_INPUT, Role, StopReason, Thinking, ToolCall, Usage};
 use crate::text;
 use crate::text::estimate_tokens;
 
@@ -37,14 +37,14 @@ impl CallDraft {
             };
             let written = value.to_string();
             return match text::json::is_too_deep(written.as_bytes()) {
-                true => json!({ RAW: written }),
+                true => json!({ RAW_INPUT: written }),
                 false => input_object(&value).into_owned(),
             };
         }
         match text::json::parse(self.json.as_bytes()) {
             Ok(Value::Object(object)) => Value::Object(object),
             Ok(Value::Null) => empty,
-            Ok(_) | Err(_) => json!({ RAW: self.json }),
+            Ok(_) | Err(_) => json!({ RAW_INPUT: self.json }),
         }
     }
 }
@@ -268,11 +268,11 @@ mod tests {
             json: deep.clone(),
             ..CallDraft::default()
         };
-        assert_eq!(pieces.input(), json!({ RAW: deep }));
+        assert_eq!(pieces.input(), json!({ RAW_INPUT: deep }));
         let value = CallDraft {
             value: serde_json::from_str(&deep).ok(),
             ..CallDraft::default()
         };
-        assert_eq!(value.input(), json!({ RAW: deep }));
+        assert_eq!(value.input(), json!({ RAW_INPUT: deep }));
     }
 }

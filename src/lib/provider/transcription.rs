@@ -133,13 +133,13 @@ mod tests {
                 Reply::json(200, &json!({"words": 1})),
                 false,
                 true,
-                "broke off: missing field `text`",
+                "cannot be used: missing field `text`",
             ),
             (
                 Reply::raw(200, "application/json", "oops"),
                 true,
                 true,
-                "broke off: malformed JSON",
+                "cannot be used: malformed JSON",
             ),
             (
                 Reply::raw(200, "text/html", "<html>"),

@@ -5,13 +5,10 @@ use std::borrow::Cow;
 use serde_json::{Value, json};
 
 use super::Request;
-use crate::message::{Block, Role, ToolCall, ToolResult};
+use crate::message::{Block, RAW_INPUT, Role, ToolCall, ToolResult};
 
 /// The longest tool name: Anthropic and OpenAI both take `^[a-zA-Z0-9_-]{1,64}$` everywhere.
 const MAX_NAME_CHARS: usize = 64;
-
-/// The key of a tool input that was no valid JSON object.
-pub(super) const RAW: &str = "_raw";
 
 /// The messages of one side until the other speaks; never empty.
 pub(super) struct Turn<'a> {
@@ -132,6 +129,6 @@ pub(super) fn input_object(input: &Value) -> Cow<'_, Value> {
     if input.is_object() {
         Cow::Borrowed(input)
     } else {
-        Cow::Owned(json!({ RAW: input }))
+        Cow::Owned(json!({ RAW_INPUT: input }))
     }
 }

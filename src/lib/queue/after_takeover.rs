@@ -13,7 +13,7 @@ use crate::message::Envelope;
 /// The key in `seen` whose time says until when the other machine may have answered.
 const KEY: &str = "doubt";
 
-/// Marks what is open in the queue at `path`, which was copied from a machine that went on after that, until `until`
+/// Marks what is open in the queue at `path`, which was copied from a machine that continued after that, until `until`
 /// (milliseconds since 1970 UTC) at most. Messages that were written before then and are not known here are marked when they
 /// come. Returns how many inputs and parts are open. To be called before a daemon opens the queue; twice is as good as once.
 ///

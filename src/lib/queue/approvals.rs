@@ -1,4 +1,4 @@
-//! What the owner is asked before it is done, and their word.
+//! Approvals as rows: what the owner is asked before it is done, and their word.
 //!
 //! A request is bound to one call of one input and to the digest of everything that call would use. Its
 //! yes is used once ([`Store::use_up`]), within its time; what is bound to anything else is another
@@ -17,11 +17,11 @@ use crate::text::sha256_hex;
 
 /// How long the owner may take, milliseconds (specification §22).
 pub const PATIENCE_MS: i64 = 15 * 60 * 1000;
-/// How the keys of what is asked beside the turns begin: no turn waits for it.
+/// How the keys of what is asked outside the turns begin: no turn waits for it.
 pub const BESIDE_TURNS: &str = "skill:";
 /// How late we may hear that a question arrived, and how far the clock of a channel may be behind ours then, milliseconds.
 const SKEW_MS: i64 = 5_000;
-/// What whoever wrote a word at ?1, in a chat or not (?2), can have been shown: asked before it, and arrived. The shell and
+/// What the one who wrote a word at ?1, in a chat or not (?2), can have been shown: asked before it, and arrived. The shell and
 /// HTTP show what waits without sending it; of a channel the times are whole seconds.
 const SHOWN: &str = "CASE
     WHEN NOT ?2 THEN created_at <= ?1
@@ -85,7 +85,7 @@ pub struct Written {
     pub in_chat: bool,
 }
 
-/// How a request stands.
+/// The state of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Standing {
     /// Nobody has answered.
@@ -113,7 +113,9 @@ pub enum Decided {
     Over(String),
     /// This one may only be allowed once.
     OnlyOnce,
-    /// It is no question that is answered with words.
+    /// It is somebody else's wish: what is always allowed is the owner's alone.
+    NotAlways,
+    /// It is not a question that is answered with words.
     NoWords,
     /// No id was named, and it cannot be told which is meant. Carries those that wait.
     Several(Vec<Request>),
@@ -150,7 +152,7 @@ impl PlainWord {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shown {
     /// Whether all parts of its message arrived: nobody says yes to what they have not read whole.
-    pub came_whole: bool,
+    pub all_parts_delivered: bool,
     /// What it asks.
     pub requests: Vec<Request>,
 }
@@ -242,7 +244,7 @@ impl Store {
             .await
     }
 
-    /// Returns about how many inputs of a conversation, but for this one, something was asked since then.
+    /// Returns about how many inputs of a conversation, except for this one, something was asked since then.
     ///
     /// # Errors
     /// See [`db::Error`].
@@ -260,7 +262,7 @@ impl Store {
             .await
     }
 
-    /// Returns how each request stands at `now`.
+    /// Returns the state of each request at `now`.
     ///
     /// # Errors
     /// See [`db::Error`].
@@ -332,6 +334,11 @@ impl Store {
                 }
                 if matches!(verdict, Approval::Session | Approval::Always) && !open.iter().all(|request| request.rule.is_some()) {
                     return Ok(Decided::OnlyOnce);
+                }
+                for request in open.iter().filter(|_| verdict == Approval::Always) {
+                    if let Some(Some(_)) = guest(connection, &request.inbox_id)? {
+                        return Ok(Decided::NotAlways);
+                    }
                 }
                 if verdict == Approval::Approve && why.is_some() && !open.iter().all(|request| request.wanted.is_some()) {
                     return Ok(Decided::NoWords);
@@ -414,7 +421,7 @@ impl Store {
                     return Ok(None);
                 }
                 Ok(Some(Shown {
-                    came_whole: outbox::came_whole(connection, part)?,
+                    all_parts_delivered: outbox::all_parts_delivered(connection, part)?,
                     requests: connection.all(undecided, (&batch, word.at), request)?,
                 }))
             })
@@ -520,6 +527,15 @@ pub fn ending(state: &str) -> &'static str {
     }
 }
 
+/// Returns the guest who sent the message `inbox_id`, or none for the owner; `None` where nobody knows who did.
+fn guest(connection: &Connection, inbox_id: &str) -> rusqlite::Result<Option<Option<String>>> {
+    let sql = "SELECT envelope ->> '$.from_owner', envelope ->> '$.sender.id' FROM inbox WHERE id = ?1 AND json_valid(envelope)";
+    connection.first(sql, [inbox_id], |row| {
+        let (from_owner, id): (bool, String) = (row.get(0)?, row.get(1)?);
+        Ok((!from_owner).then_some(id))
+    })
+}
+
 /// Returns what a grant of a rule is bound to, which is for those alone who asked: the owner, or this guest; `None` where
 /// nobody knows who did.
 fn granted_to(
@@ -527,13 +543,9 @@ fn granted_to(
     inbox_id: &str,
     digest: &str,
 ) -> rusqlite::Result<Option<String>> {
-    let sql = "SELECT envelope ->> '$.from_owner', envelope ->> '$.sender.id' FROM inbox WHERE id = ?1 AND json_valid(envelope)";
-    let asker: Option<(bool, String)> =
-        connection.first(sql, [inbox_id], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    Ok(asker.map(|(from_owner, id)| {
-        let asker = (!from_owner).then_some(id);
-        sha256_hex(serde_json::json!([asker, digest]).to_string().as_bytes())
-    }))
+    let asker = guest(connection, inbox_id)?;
+    let bound = |asker| sha256_hex(serde_json::json!([asker, digest]).to_string().as_bytes());
+    Ok(asker.map(bound))
 }
 
 fn is_granted(connection: &Connection, request: &Request, digest: &str) -> rusqlite::Result<bool> {
@@ -627,7 +639,7 @@ fn only(
     Ok(if is_clear { Ok(meant) } else { Err(waiting) })
 }
 
-/// Returns the batch of the last question that whoever wrote a word had been shown, also when it has ended since; but for
+/// Returns the batch of the last question that the one who wrote a word had been shown, also when it has ended since; except for
 /// one that they knew to be answered.
 fn last_shown(connection: &Connection, written: Written) -> rusqlite::Result<Option<String>> {
     let sql = format!(
@@ -644,7 +656,9 @@ fn last_shown(connection: &Connection, written: Written) -> rusqlite::Result<Opt
 fn arrived_whole(connection: &Connection, batch: &str) -> rusqlite::Result<bool> {
     let sql = "SELECT id FROM outbox WHERE asks = ?1";
     let part = connection.first(sql, [batch], |row| row.get(0))?;
-    part.map_or(Ok(true), |part| outbox::came_whole(connection, part))
+    part.map_or(Ok(true), |part| {
+        outbox::all_parts_delivered(connection, part)
+    })
 }
 
 fn of_id(connection: &Connection, id: &str) -> rusqlite::Result<Vec<(Request, String)>> {

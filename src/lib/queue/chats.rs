@@ -1,4 +1,4 @@
-//! Chats of clients that send all of a chat each time: which conversation each goes on with.
+//! Chats of clients that send all of a chat each time: which conversation each continues with.
 
 use super::Store;
 use crate::db;
@@ -15,7 +15,7 @@ pub struct Exchange {
 
 impl Exchange {
     /// Returns true when `chat` ends with all of `known`. To what was not answered the chat may know an answer: a
-    /// part of one that was broken off; and where that is said once more as `now`, it need not stand in the chat. An
+    /// part of one that was broken off; and where that is said once more as `now`, it need not be in the chat. An
     /// answer that was streamed has what was said on the way before it.
     fn all_end(chat: &[Self], known: &[Self], now: &str) -> bool {
         let is_again = |one: &Self| one.reply.is_none() && one.said.trim() == now.trim();
@@ -40,7 +40,7 @@ impl Exchange {
 
 impl Store {
     /// Returns the newest conversation whose key begins with `prefix` and of which all that was said and answered is
-    /// what `chat` ends with: one that others went on with, or that knows more than the chat, is not its own. `now` is
+    /// what `chat` ends with: one that others continued with, or that knows more than the chat, is not its own. `now` is
     /// what the chat says next.
     ///
     /// # Errors

@@ -23,7 +23,7 @@ pub struct Deaths {
 
 impl Deaths {
     /// Returns true when it is the turn itself that ends the daemon.
-    pub fn are_its_fault(self, now: i64) -> bool {
+    pub fn is_crash_loop(self, now: i64) -> bool {
         let spread = self.first_at.map_or(0, |first| now - first);
         self.alone >= MOST_DEATHS && spread > SPREAD_MS
     }
@@ -56,7 +56,7 @@ pub(super) fn note_deaths(connection: &Connection, now: i64) -> rusqlite::Result
         let at = usize::try_from(deaths.count - 1).unwrap_or(0);
         let pause = match AFTER_DEATH.get(at).copied() {
             // Its sender is told at once.
-            _ if deaths.are_its_fault(now) => 0,
+            _ if deaths.is_crash_loop(now) => 0,
             Some(pause) => pause,
             None => 600_000,
         };

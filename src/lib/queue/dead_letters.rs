@@ -1,4 +1,4 @@
-//! Dead letters: tried again, or dropped. Each is an input, `in-<seq>` or its id, or a part, `out-<row>`.
+//! Dead letters, messages that were given up: retried, or dropped. Each is an input, `in-<seq>` or its id, or a part, `out-<row>`.
 
 use rusqlite::Connection;
 
@@ -73,7 +73,7 @@ impl Store {
             .await
     }
 
-    /// Ends dead letters for good: what their senders wrote stays known for as long as other inputs do. Returns how
+    /// Ends dead letters permanently: what their senders wrote stays known for as long as other inputs do. Returns how
     /// many there were.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! Erases words for good: whoever asks holds the daemon's lock.
+//! Erases words permanently: the caller holds the daemon's lock.
 
 use std::collections::BTreeMap;
 use std::path::Path;

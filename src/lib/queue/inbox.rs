@@ -4,31 +4,32 @@ use rusqlite::{Connection, Row};
 
 use super::after_takeover;
 use super::approvals;
-use super::continued;
+use super::context_notes;
+use super::context_notes::{Heard, Note};
+use super::continued_conversations;
 use super::crash_count::Deaths;
+use super::dedup::remember;
 use super::outbox;
 use super::outbox::{NewPart, Part};
-use super::overheard;
-use super::overheard::{Heard, Note};
 use super::subagents;
 use super::subagents::Ending;
 use super::suspend::Suspended;
 use super::tasks;
 use super::tasks::NewTask;
-use super::{Store, json, remember, routes, to_json};
+use super::{Store, json, routes, to_json};
 use crate::control::replies::{Reply, STOPPED};
 use crate::db;
 use crate::db::Statements;
-use crate::message::{Envelope, SessionKey, Source, Task};
+use crate::message::{Envelope, Route, SessionKey, Source, Task};
 
-/// An input that stands at the door, with the key it is remembered by.
+/// An input that was received and is not yet recorded, with its deduplication key.
 #[derive(Debug, Clone)]
 pub struct Arrival {
     /// `tg:<bot>:<update_id>`, `ch:<channel>:…` or `cmd:<id>`.
     pub key: String,
-    /// The digest of what it says, remembered with its key: the same key with another digest is another input.
+    /// The digest of its content, stored with the key: the same key with another digest is another input.
     pub digest: Option<String>,
-    /// What was decided about it.
+    /// The decision about it.
     pub verdict: Verdict,
 }
 
@@ -54,17 +55,6 @@ pub enum Verdict {
     Refuse(Option<NewPart>),
 }
 
-/// What is known of a key and a digest, for deduplication.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Known {
-    /// The key is new.
-    New,
-    /// It is the same command.
-    Same,
-    /// The key is that of another command.
-    Other,
-}
-
 /// An inbox row that waits for its turn.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Accepted {
@@ -74,7 +64,7 @@ pub struct Accepted {
     pub attempts: i64,
     /// The run it was part of when the daemon ended: inputs of one run stay one turn.
     pub run_id: Option<String>,
-    /// When it goes on by itself, milliseconds since 1970 UTC; `None` = it is not suspended.
+    /// When it continues by itself, milliseconds since 1970 UTC; `None` = it is not suspended.
     pub wake_at: Option<i64>,
     /// What it waits for, or last waited for.
     pub suspended: Option<Suspended>,
@@ -132,6 +122,8 @@ pub struct Stopped {
     pub wants_reply: bool,
     /// What the sub-agent was sent for that it was.
     pub task: Option<Box<Task>>,
+    /// Where somebody wrote it who waits there for an answer.
+    pub chat: Option<Route>,
 }
 
 /// How a run ended for the queue.
@@ -154,7 +146,7 @@ pub struct Finish {
     pub note: Option<(SessionKey, Note)>,
     /// How the sub-agent ended that the first input is.
     pub subagent: Option<(Box<Task>, Ending)>,
-    /// Whether untrusted words may be in its answer.
+    /// Whether untrusted text may be in its answer.
     pub tainted: bool,
     /// The plan that answers it.
     pub tasks: Vec<NewTask>,
@@ -165,7 +157,7 @@ pub struct Finish {
 pub struct Finished {
     /// Parts to be sent.
     pub parts: Vec<Part>,
-    /// The input by which whoever sent a sub-agent hears of its end.
+    /// The input by which the parent of a sub-agent learns of its end.
     pub report: Option<Accepted>,
 }
 
@@ -222,7 +214,7 @@ impl Store {
                             accepted.extend(new.collect::<Result<Vec<_>, _>>()?);
                         }
                         Verdict::Note(session, note) => {
-                            overheard::insert(connection, session, note)?
+                            context_notes::insert(connection, session, note)?
                         }
                         Verdict::Refuse(Some(notice)) => notices.push(outbox::insert(
                             connection,
@@ -246,30 +238,6 @@ impl Store {
             .await
     }
 
-    /// Returns true when an input with this key was taken in, or refused, already.
-    ///
-    /// # Errors
-    /// See [`db::Error`].
-    pub async fn knows(&self, key: &str) -> Result<bool, db::Error> {
-        let key = key.to_owned();
-        let sql = "SELECT EXISTS (SELECT 1 FROM seen WHERE key = ?1)";
-        self.writer
-            .read(move |connection| connection.one(sql, [key], |row| row.get(0)))
-            .await
-    }
-
-    /// Returns whether a command with this key was taken in, and whether it said the same. One whose digest was not
-    /// kept counts as the same.
-    ///
-    /// # Errors
-    /// See [`db::Error`].
-    pub async fn known(&self, key: &str, digest: &str) -> Result<Known, db::Error> {
-        let (key, digest) = (key.to_owned(), digest.to_owned());
-        self.writer
-            .read(move |connection| known(connection, &key, &digest))
-            .await
-    }
-
     /// Returns the id of the newest command that said the same since `since`, when it still runs, or `ended` ones
     /// are meant too.
     ///
@@ -290,7 +258,7 @@ impl Store {
             .await
     }
 
-    /// Returns the conversation of an input; `None` for what is no input, or none any more.
+    /// Returns the conversation of an input; `None` for what is not an input, or none any more.
     ///
     /// # Errors
     /// See [`db::Error`].
@@ -302,7 +270,7 @@ impl Store {
             .await
     }
 
-    /// Returns how far each of `ids` is; `None` for what is no input, or none any more.
+    /// Returns how far each of `ids` is; `None` for what is not an input, or none any more.
     ///
     /// # Errors
     /// See [`db::Error`].
@@ -372,13 +340,13 @@ impl Store {
                     }
                 }
                 let Some(run_id) = run else { return Ok(Started::Gone) };
-                let heard = overheard::of(connection, &session)?;
+                let heard = context_notes::of(connection, &session)?;
                 Ok(Started::Run { run_id, inbox_ids: started, heard })
             })
             .await
     }
 
-    /// Ends what is meant and not answered yet, waiting or running; commands stay. Whoever waits for an answer is
+    /// Ends what is meant and not answered yet, waiting or running; commands stay. Anyone who waits for an answer is
     /// told "stopped". What a run said until then counts as untrusted, see [`Self::was_clean`].
     ///
     /// # Errors
@@ -402,17 +370,21 @@ impl Store {
                AND (envelope ->> '$.command' IS NULL OR envelope ->> '$.command.name' = 'compact'
                     OR (envelope ->> '$.command.name' = 'new'
                         AND (state = 'running' OR envelope ->> '$.command.words' IS NOT NULL)))
-             RETURNING id, envelope ->> '$.wants_reply', envelope ->> '$.task', session_key"
+             RETURNING id, envelope ->> '$.wants_reply', envelope ->> '$.task', session_key,
+               envelope -> '$.source', envelope ->> '$.route'"
         );
         self.writer
             .write(move |connection| {
                 let stopped: Vec<Stopped> =
                     connection.all(&sql, (stop.before(), &name, now), |row| {
+                        let source: Option<Source> = json(row, 4)?;
+                        let route: Option<Route> = json(row, 5)?;
                         Ok(Stopped {
                             inbox_id: row.get(0)?,
                             session_key: SessionKey(row.get(3)?),
                             wants_reply: row.get(1)?,
                             task: json(row, 2)?,
+                            chat: route.filter(|_| source.is_some_and(Source::is_chat)),
                         })
                     })?;
                 let tasks: Vec<&Task> = stopped
@@ -520,7 +492,7 @@ impl Store {
                 }
                 let (Some(run_id), Some(first)) = (run, finish.inbox_ids.first()) else { return Ok(None) };
                 if let Some((session, note)) = &finish.note {
-                    overheard::insert(connection, session, note)?;
+                    context_notes::insert(connection, session, note)?;
                 }
                 let count = i64::try_from(finish.parts.len()).unwrap_or(i64::MAX);
                 let parts = (1..)
@@ -542,17 +514,6 @@ impl Store {
     }
 }
 
-/// See [`Store::known`].
-pub(super) fn known(connection: &Connection, key: &str, digest: &str) -> rusqlite::Result<Known> {
-    let sql = "SELECT digest FROM seen WHERE key = ?1";
-    let kept: Option<Option<String>> = connection.first(sql, [key], |row| row.get(0))?;
-    Ok(match kept {
-        None => Known::New,
-        Some(kept) if kept.as_deref().is_none_or(|kept| kept == digest) => Known::Same,
-        Some(_) => Known::Other,
-    })
-}
-
 /// Returns the newest row and when it was received; zeros when there is none.
 pub(super) fn newest(connection: &Connection) -> rusqlite::Result<(i64, i64)> {
     let sql = "SELECT seq, received_at FROM inbox ORDER BY seq DESC LIMIT 1";
@@ -568,7 +529,7 @@ fn take_in(
 ) -> Result<Option<Accepted>, rusqlite::Error> {
     let place = envelope.session_key.clone();
     let mut envelope = envelope.clone();
-    continued::place(connection, &mut envelope)?;
+    continued_conversations::place(connection, &mut envelope)?;
     after_takeover::mark(connection, &mut envelope)?;
     if envelope.edited && !is_changed(connection, &place, &envelope)? {
         return Ok(None);
@@ -576,7 +537,7 @@ fn take_in(
     let new = insert(connection, &envelope)?;
     routes::note(connection, &place, &envelope)?;
     if new.is_some() {
-        tasks::make_way(connection, &envelope, now)?;
+        tasks::cancel_open_tasks(connection, &envelope, now)?;
     }
     Ok(new)
 }
@@ -608,7 +569,7 @@ pub(super) fn insert(
 }
 
 /// Returns false for an edit that says what was said before: channels also report changes that nobody
-/// reads. It may have been said before the conversation of its `place` went on in another one.
+/// reads. It may have been said before the conversation of its `place` continued in another one.
 fn is_changed(
     connection: &Connection,
     place: &SessionKey,
@@ -654,7 +615,7 @@ pub(super) fn bury_unreadable(connection: &Connection, now: i64) -> rusqlite::Re
         ));
     }
     if !told.is_empty() {
-        // What the index has of a row that was damaged on the disk leads nowhere once the row goes.
+        // What the index has of a row that was damaged on disk leads nowhere once the row goes.
         connection.execute_batch("REINDEX inbox")?;
     }
     Ok(told)

@@ -20,13 +20,14 @@
 mod after_takeover;
 mod approvals;
 mod chats;
-mod continued;
+mod context_notes;
+mod continued_conversations;
 mod crash_count;
 mod dead_letters;
+mod dedup;
 mod erase;
 mod inbox;
 mod outbox;
-mod overheard;
 mod previews;
 mod prune;
 mod routes;
@@ -43,13 +44,14 @@ pub use approvals::{
     approvals, ending,
 };
 pub use chats::Exchange;
-pub use continued::{conversation_of, places};
+pub use context_notes::{Heard, Note};
+pub use continued_conversations::{conversation_of, places};
 pub use crash_count::Deaths;
 pub use dead_letters::Which;
+pub use dedup::{Known, command_key};
 pub use erase::erase;
-pub use inbox::{Accepted, Arrival, Ended, Finish, Known, Progress, Started, Stop, Verdict};
+pub use inbox::{Accepted, Arrival, Ended, Finish, Progress, Started, Stop, Stopped, Verdict};
 pub use outbox::{Aftermath, NewPart, Part};
-pub use overheard::{Heard, Note};
 pub use routes::LastRoute;
 #[cfg(test)]
 use schema::MIGRATIONS;
@@ -74,7 +76,7 @@ use crate::message::{ChatRef, Route};
 
 /// How long keys of inputs and finished rows are kept (specification §3).
 pub const KEEP: Duration = Duration::from_secs(14 * 24 * 3600);
-/// Dead letters are kept this long: a quarter of a year, so that whoever looks seldom sees them.
+/// Dead letters are kept this long: a quarter of a year, so that anyone who looks seldom sees them.
 const KEEP_DEAD_MS: i64 = 90 * 24 * 3_600_000;
 /// The queue, for the one process that owns it.
 #[derive(Clone)]
@@ -106,8 +108,13 @@ impl Store {
         })
     }
 
+    /// Waits until the database is damaged beyond use, see [`db::Writer::lost`].
+    pub async fn lost(&self) {
+        self.writer.lost().await;
+    }
+
     /// Returns what was open when the daemon last ended. Parts that were being sent become
-    /// `unknown`: nobody can say whether they arrived; but for those `in_hand` (row, time of storing, channel), of which
+    /// `unknown`: nobody can say whether they arrived; except for those `in_hand` (row, time of storing, channel), of which
     /// their channel can. Turns that ran died once more.
     ///
     /// # Errors
@@ -227,11 +234,6 @@ fn unreadable(
     Ok(found)
 }
 
-/// Returns the key by which the command with this id is remembered.
-pub fn command_key(id: &str) -> String {
-    format!("cmd:{id}")
-}
-
 /// Reads a channel, a chat and its topic, from the column `first` on.
 fn route(row: &Row<'_>, first: usize) -> rusqlite::Result<Route> {
     Ok(Route {
@@ -258,19 +260,6 @@ fn json<T: serde::de::DeserializeOwned>(row: &Row<'_>, column: usize) -> rusqlit
 fn to_json<T: serde::Serialize>(value: &T) -> rusqlite::Result<String> {
     serde_json::to_string(value)
         .map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))
-}
-
-/// Deduplicates: returns true when `key` was new and is remembered now.
-fn remember(
-    connection: &Connection,
-    key: &str,
-    digest: Option<&str>,
-    now: i64,
-) -> rusqlite::Result<bool> {
-    let sql = "INSERT OR IGNORE INTO seen(key, at, digest) VALUES (?1, ?2, ?3)";
-    connection
-        .change(sql, (key, now, digest))
-        .map(|rows| rows == 1)
 }
 
 #[cfg(test)]

@@ -3,9 +3,9 @@
 use rusqlite::{Connection, Row};
 
 use super::after_takeover;
-use super::overheard::Note;
+use super::context_notes::Note;
 use super::{Store, json, route, to_json};
-use super::{overheard, tasks};
+use super::{context_notes, tasks};
 use crate::db;
 use crate::db::Statements;
 use crate::message::{Button, OutFile, Route, SessionKey};
@@ -110,7 +110,7 @@ pub enum Aftermath {
 }
 
 impl Store {
-    /// Returns whether untrusted words may stand in the message that was sent under `message_id`: all but the answer of an ended
+    /// Returns whether untrusted text may be in the message that was sent under `message_id`: all except the answer of an ended
     /// input that is known to be clean. `None` when it is not known any more.
     ///
     /// # Errors
@@ -134,7 +134,7 @@ impl Store {
             .await
     }
 
-    /// Returns the words that were sent under `message_id`; `None` when it is no message of ours, or not known any more.
+    /// Returns the words that were sent under `message_id`; `None` when it is not a message of ours, or not known any more.
     ///
     /// # Errors
     /// See [`db::Error`].
@@ -202,9 +202,9 @@ impl Store {
     ///
     /// # Errors
     /// See [`db::Error`].
-    pub async fn came_whole(&self, id: i64) -> Result<bool, db::Error> {
+    pub async fn all_parts_delivered(&self, id: i64) -> Result<bool, db::Error> {
         self.writer
-            .read(move |connection| came_whole(connection, id))
+            .read(move |connection| all_parts_delivered(connection, id))
             .await
     }
 
@@ -256,7 +256,7 @@ impl Store {
 }
 
 /// Returns whether all parts before the part `id` of a message have arrived.
-pub(super) fn came_whole(connection: &Connection, id: i64) -> rusqlite::Result<bool> {
+pub(super) fn all_parts_delivered(connection: &Connection, id: i64) -> rusqlite::Result<bool> {
     let sql = "SELECT count(*) FROM outbox earlier JOIN outbox last ON last.id = ?1
          WHERE earlier.id < last.id AND earlier.id > last.id - last.part AND earlier.state != 'sent'";
     let missing: i64 = connection.one(sql, [id], |row| row.get(0))?;
@@ -295,14 +295,14 @@ pub(super) fn hold(connection: &Connection, task: i64) -> rusqlite::Result<()> {
     connection.run(sql, [task])
 }
 
-/// The plan of a part whose sending is over goes on.
+/// The plan of a part whose sending is over continues.
 fn go_on(connection: &Connection, id: i64, now: i64) -> rusqlite::Result<()> {
     let sql = "SELECT task FROM outbox WHERE id = ?1";
     let task: Option<i64> = connection.first(sql, [id], |row| row.get(0))?.flatten();
     task.map_or(Ok(()), |task| tasks::unblock_after(connection, task, now))
 }
 
-/// Cancels what a plan would do after words that did not arrive. A reaction that is refused is no loss.
+/// Cancels what a plan would do after words that did not arrive. A reaction that is refused is not a loss.
 fn drop_what_followed(connection: &Connection, id: i64, now: i64) -> rusqlite::Result<()> {
     let sql = "SELECT task FROM outbox WHERE id = ?1 AND reaction IS NULL";
     let task: Option<i64> = connection.first(sql, [id], |row| row.get(0))?.flatten();
@@ -327,7 +327,7 @@ fn tell_the_agent(
         "your message {:?} did not arrive: {reason}",
         text::shorten(&words, 200)
     );
-    overheard::insert(
+    context_notes::insert(
         connection,
         &SessionKey(session),
         &Note {

@@ -1,5 +1,5 @@
 //! Messages that are shown while a turn runs. They are written down so that a daemon that dies leaves
-//! no "Thinking" behind for ever; a crash before this is on the disk may.
+//! no "Thinking" behind forever; a crash before this is on disk may.
 
 use super::{Store, route};
 use crate::db;

@@ -6,7 +6,7 @@ use super::{KEEP, KEEP_DEAD_MS, approvals};
 
 /// A row that claims to be from later than this is from a clock that was wrong, and tells nothing of the rows behind it.
 const LEEWAY_MS: i64 = 24 * 3_600_000;
-/// Rows are numbered as they come: those to forget (finished before ?1) stand before the first that came since, until ?2.
+/// Rows are numbered as they come: those to forget (finished before ?1) are before the first that came since, until ?2.
 const INBOX: &str = "DELETE FROM inbox WHERE state = 'done' AND finished_at < ?1 AND seq < \
     coalesce((SELECT seq FROM inbox WHERE received_at BETWEEN ?1 AND ?2 ORDER BY seq LIMIT 1), 9223372036854775807)";
 const OUTBOX: &str = "DELETE FROM outbox WHERE state = 'sent' AND sent_at < ?1 AND id < \

@@ -41,7 +41,7 @@ impl Store {
 }
 
 /// Notes where a person was heard, by the conversation `place` that this would be by itself, in the transaction that takes
-/// their words in. A terminal is no place to find them later, and a group is not the way to one of its members.
+/// their words in. A terminal is not a place to find them later, and a group is not the way to one of its members.
 pub(super) fn note(
     connection: &Connection,
     place: &SessionKey,

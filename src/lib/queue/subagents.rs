@@ -1,12 +1,12 @@
-//! Sub-agents in the queue. Each is an input; its end is told to whoever sent it in the very transaction that
+//! Sub-agents in the queue. Each is an input; its end is reported to its parent in the very transaction that
 //! records it, so it is told once, whatever is killed.
 
 use rusqlite::{Connection, Row};
 
+use super::context_notes;
+use super::context_notes::Note;
 use super::inbox;
 use super::inbox::Accepted;
-use super::overheard;
-use super::overheard::Note;
 use super::{Store, json};
 use crate::control::replies::Reply;
 use crate::db;
@@ -64,7 +64,7 @@ pub struct Subagent {
     pub ending: Option<Ending>,
     /// What it answered, or why not.
     pub words: String,
-    /// Whether untrusted words may be in that.
+    /// Whether untrusted text may be in that.
     pub tainted: bool,
 }
 
@@ -136,7 +136,7 @@ fn working(connection: &Connection, run: &str) -> rusqlite::Result<i64> {
     connection.one(&sql, [run], |row| row.get(0))
 }
 
-/// Tells whoever sent the sub-agent `id` of its end: when it was the last of its run, by an input that tells of
+/// Tells the parent of the sub-agent `id` of its end: when it was the last of its run, by an input that tells of
 /// all that ended. One that is waited for is told by the wait.
 pub(super) fn tell(
     connection: &Connection,
@@ -163,7 +163,7 @@ pub(super) fn tell(
     )
 }
 
-/// Notes for whoever sent them that the sub-agents of `tasks` were stopped, and what others of their runs had
+/// Records for their parent that the sub-agents of `tasks` were stopped, and what others of their runs had
 /// brought by then: they are not woken for it.
 pub(super) fn tell_stopped(
     connection: &Connection,
@@ -171,7 +171,7 @@ pub(super) fn tell_stopped(
     now: i64,
 ) -> rusqlite::Result<()> {
     let note = |session: &SessionKey, of_owner: bool, text: String| {
-        overheard::insert(
+        context_notes::insert(
             connection,
             session,
             &Note {

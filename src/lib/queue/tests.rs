@@ -443,7 +443,7 @@ async fn heard_by(store: &Store, session: &SessionKey) -> Heard {
     let session = session.clone();
     let read = store
         .writer
-        .write_lazily(move |connection| overheard::of(connection, &session));
+        .write_lazily(move |connection| context_notes::of(connection, &session));
     read.await.expect("notes")
 }
 

@@ -1,15 +1,15 @@
-//! What anybody may read in `queue.db` without the daemon.
+//! Read access to `queue.db` for any process, without the daemon.
 
 use std::path::Path;
 use std::time::Duration;
 
 use rusqlite::Connection;
 
+use super::dedup::{Known, command_key, known};
 use super::inbox;
-use super::inbox::{Known, known};
 use super::suspend;
 use super::suspend::Suspended;
-use super::{Store, command_key, json};
+use super::{Store, json};
 use crate::control::replies::Reply;
 use crate::db;
 use crate::db::Statements;

@@ -47,7 +47,7 @@ static TREE: OnceLock<Tree> = OnceLock::new();
 static LEFT: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
 /// Gives each command from now on a control group of its own, if this process has a part of the tree for itself, and
-/// moves this process into a group of its own there. Returns whether it did.
+/// moves this process into a separate group there. Returns whether it did.
 pub fn take_control_group() -> bool {
     let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     let tree = group_of(&own).and_then(|dir| Tree::take(&dir, std::process::id(), REAL));
@@ -117,7 +117,7 @@ impl Tree {
         first.map(|_| tree)
     }
 
-    /// Moves this process one level down and lets the groups beside it be bounded.
+    /// Moves this process one level down and lets the groups next to it be bounded.
     fn divide(&self) -> io::Result<()> {
         let daemon = self.dir.join(DAEMON);
         match (self.kernel.make)(&daemon) {

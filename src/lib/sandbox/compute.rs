@@ -1,8 +1,8 @@
-//! Work on hostile bytes, in a process of its own that can do nothing but that work.
+//! Work on hostile bytes, in a separate process that can do nothing but that work.
 //!
 //! [`compute`] starts our own executable again with a hidden argument, and a file as its standard
 //! input. That process calls [`compute_main`], which reads the bytes, gives up every system call
-//! beside memory and its open pipe, and only then looks at them. No file, no network, no process
+//! next to memory and its open pipe, and only then looks at them. No file, no network, no process
 //! is in its reach; no namespaces and no Landlock are needed for that.
 
 use std::collections::BTreeMap;
@@ -102,7 +102,7 @@ pub async fn compute(
         biased;
         () = cancel.cancelled() => Some(Status::Cancelled),
         () = tokio::time::sleep(limits.wall) => Some(Status::TimedOut),
-        // Whoever says too much is ended as by a closed pipe.
+        // The one who says too much is ended as by a closed pipe.
         whole = listen => if whole.map_err(Error::Start)? { None } else { Some(Status::Signaled(Signal::SIGPIPE as i32)) },
     };
     if cut_short.is_some() {
@@ -125,7 +125,7 @@ pub async fn compute(
     }
 }
 
-/// Returns `bytes` as a file that lies in memory and has no name, read from its beginning.
+/// Returns `bytes` as a file that is in memory and has no name, read from its beginning.
 ///
 /// # Errors
 /// When there is no room for it.

@@ -9,7 +9,7 @@ use super::{LANDLOCK_ALONE_ABI, LAUNCHER_ARG, Level, Plan, Report, Spec, Walls, 
 
 static LEVEL: OnceLock<Level> = OnceLock::new();
 
-/// Returns the level in force, probing for it when nobody has. Blocks for some milliseconds the
+/// Returns the active level, probing for it when nobody has. Blocks for some milliseconds the
 /// first time: call [`probe`] at the start of the program, or this on a blocking thread.
 pub fn level() -> &'static Level {
     LEVEL.get_or_init(probe)
@@ -60,7 +60,7 @@ fn launch(walls: Walls, dir: PathBuf) -> std::io::Result<Report> {
         workspace: dir,
         ..Spec::default()
     };
-    let ground = run::ground_of(walls, None)?;
+    let setup = run::setup_of(walls, None)?;
     let plan = run::line_of(&Plan {
         trial: true,
         ..spec.into_plan(walls, super::host_secrets::closed())
@@ -75,7 +75,7 @@ fn launch(walls: Walls, dir: PathBuf) -> std::io::Result<Report> {
         .spawn()?;
     let mut line = String::new();
     if let (Some(stdin), Some(stderr)) = (&mut child.stdin, child.stderr.take()) {
-        stdin.write_all(&[ground, plan].concat())?;
+        stdin.write_all(&[setup, plan].concat())?;
         BufReader::new(stderr).read_line(&mut line)?;
     }
     child.wait()?;

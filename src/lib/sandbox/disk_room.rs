@@ -1,4 +1,4 @@
-//! The room that a command leaves on the disk: what it unpacks must not take the daemon's.
+//! The room that a command leaves on disk: what it unpacks must not take the daemon's.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -21,7 +21,7 @@ pub(super) struct DiskRoom {
 }
 
 impl DiskRoom {
-    /// Returns one that keeps `reserve` bytes free beside `dir`, or less where less is free now.
+    /// Returns one that keeps `reserve` bytes free next to `dir`, or less where less is free now.
     pub(super) fn new(dir: &Path, reserve: u64) -> Self {
         let within = free_space(dir).map_or(0, |free| free.saturating_sub(ALWAYS));
         Self {

@@ -2,7 +2,7 @@
 //!
 //! A daemon that runs as root owns `/etc/shadow` and every private key; inside the sandbox the
 //! command still is that user and would be let in as the owner. So what others may not read is
-//! looked up and masked. So are sockets of other programs in what a command may write: whoever listens there is
+//! looked up and masked. So are sockets of other programs in what a command may write: a program that listens there is
 //! outside the walls (Landlock knows them since ABI 9 only).
 
 use std::collections::BTreeSet;
@@ -115,7 +115,7 @@ fn answer_one(mut asked: PipeReader, mut answer: PipeWriter) -> Result<(), Failu
     answer.write_all(&list).at(STEP)
 }
 
-/// Reads the list whole and then as JSON, which by itself would be a system call a byte. One that was cut short is no JSON.
+/// Reads the list whole and then as JSON, which by itself would be a system call a byte. One that was cut short is not JSON.
 fn read_list(mut from: impl Read) -> Result<Vec<PathBuf>, Failure> {
     let mut list = Vec::new();
     from.read_to_end(&mut list).at(STEP)?;
@@ -215,7 +215,7 @@ impl Survey {
 /// of those that were bound by a relative one.
 fn bound<'l>(list: &'l str) -> (Vec<&'l Path>, BTreeSet<&'l OsStr>) {
     let (mut whole, mut relative) = (Vec::new(), BTreeSet::new());
-    // Seven columns stand before a path, which may have spaces.
+    // Seven columns are before a path, which may have spaces.
     let path = |line: &'l str| {
         let mut rest = line;
         for _ in 0..7 {

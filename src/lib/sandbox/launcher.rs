@@ -24,13 +24,13 @@ use nix::unistd::{
 use serde::de::DeserializeOwned;
 
 use super::cgroup;
-use super::exit;
 use super::host_secrets::Search;
 use super::memory;
 use super::mount_root;
+use super::network_exit;
 use super::restrict;
 use super::restrict::Access;
-use super::{At, Failure, Ground, Plan, Report, Walls, seccomp, syscalls};
+use super::{At, Failure, Plan, Report, SandboxSetup, Walls, seccomp, syscalls};
 
 /// The exit code of a launcher that reported a failed step. Nobody reads it.
 const SETUP_FAILED: u8 = 125;
@@ -53,7 +53,7 @@ pub fn launcher_main() -> ExitCode {
 
 /// The two pipes that the command must not inherit; its own stdin, stdout and stderr are in place.
 struct Pipes {
-    /// The ground and the plan; then nothing until it closes.
+    /// The setup and the plan; then nothing until it closes.
     daemon: BufReader<File>,
     status: File,
     /// Where the command enters its control group.
@@ -84,10 +84,10 @@ impl Pipes {
         serde_json::from_str(&line).at("read the plan")
     }
 
-    fn ground(&mut self) -> Result<Walls, Failure> {
-        let ground: Ground = self.line()?;
-        self.group = ground.group.as_deref().and_then(cgroup::door);
-        Ok(ground.walls)
+    fn setup(&mut self) -> Result<Walls, Failure> {
+        let setup: SandboxSetup = self.line()?;
+        self.group = setup.group.as_deref().and_then(cgroup::door);
+        Ok(setup.walls)
     }
 
     /// Waits for the plan; when the daemon lets go before, that is a failure of which nobody hears.
@@ -97,7 +97,7 @@ impl Pipes {
             return Err("not for these walls").at("read the plan");
         }
         if plan.service {
-            // Both are sockets. Whoever shuts the second one down from inside ends only itself.
+            // Both are sockets. Anyone who shuts the second one down from inside ends only itself.
             let step = "arrange the sockets";
             dup2_stdin(std::io::stdout()).at(step)?;
             dup2_stderr(self.daemon.get_ref()).at(step)?;
@@ -115,7 +115,7 @@ impl Pipes {
 }
 
 fn launch(pipes: &mut Pipes) -> Result<(), Failure> {
-    let walls = pipes.ground()?;
+    let walls = pipes.setup()?;
     prefer_for_oom_kill();
     if walls == Walls::Off {
         let plan = pipes.plan(walls)?;
@@ -154,7 +154,7 @@ fn behind_namespaces(search: Search, pipes: &mut Pipes) -> Result<(), Failure> {
     let plan = pipes.plan(Walls::Namespaces)?;
     let (paths, secrets) = search.look(&plan)?;
     if plan.exit {
-        exit::send_listener(&pipes.status)?;
+        network_exit::send_listener(&pipes.status)?;
     }
     mount_root::build(&plan, &paths, machine, secrets)?;
     syscalls::drop_capabilities().at("drop capabilities")?;

@@ -7,7 +7,7 @@
 //!
 //! ```text
 //! daemon                              launcher
-//!   stdin   ── Ground, one JSON line ─→ what is the same for every command: its namespaces are made
+//!   stdin   ── SandboxSetup, one JSON line ─→ what is the same for every command: its namespaces are made
 //!           ── Plan, one JSON line ──→  kept open for the life of the command: when the daemon
 //!                                       dies or lets go, everything inside is killed
 //!   stdout  ←─ the command's stdout and stderr, in the order written
@@ -24,7 +24,7 @@
 //! A service ([`serve()`]) is a command that is talked to while it runs. Two of the pipes are sockets then:
 //! stdout is its stdin and stdout, and what comes back on the launcher's stdin is its stderr.
 //!
-//! A command has a network of its own with nothing in it but a loopback. Where the plan has an [`Exit`], the
+//! A command has a network of its own with nothing in it but a loopback. Where the plan has an [`NetworkExit`], the
 //! launcher listens there before the command begins and sends the listener over its stderr, which is a socket:
 //! what the command connects to is accepted by the daemon. No process of ours is inside, no path leads out, and
 //! when the command ends its network is gone with the listener's last peer.
@@ -34,23 +34,23 @@
 //!
 //! Where the daemon has control groups, a command enters one of its own (`cgroup`), its launcher does not.
 //!
-//! Beside commands, [`compute()`] runs code of our own on hostile bytes, in a process that can do
+//! In addition to commands, [`compute()`] runs code of our own on hostile bytes, in a process that can do
 //! nothing else (`pure`).
 
 mod beneath;
 mod cgroup;
 mod compute;
-mod cover;
 mod detect;
 mod disk_room;
-mod exit;
 mod host_secrets;
 mod launcher;
 mod memory;
 mod mount_root;
+mod network_exit;
 mod output_cap;
 mod prepared;
 mod program;
+mod read_only_guard;
 mod restrict;
 mod run;
 mod seccomp;
@@ -65,12 +65,12 @@ use serde::{Deserialize, Serialize};
 pub use beneath::{BeneathError, Entry, Existing, Found, Kind, Root, Target};
 pub use cgroup::{has_control_groups, take_control_group};
 pub use compute::{Limits, compute, compute_main, in_memory};
-pub use cover::will_write;
 pub use detect::{level, probe};
-pub use exit::{EXIT_PORT, Exit};
 pub use launcher::launcher_main;
+pub use network_exit::{EXIT_PORT, NetworkExit};
 pub use prepared::Ahead;
 pub use program::Program;
+pub use read_only_guard::will_write;
 pub use run::{run, run_at, set_launcher};
 pub use service::{Life, Service, serve, serve_at};
 
@@ -82,7 +82,7 @@ pub const LAUNCHER_ARG: &str = "__sandbox";
 /// Unix sockets inside, see landlock(7).
 const LANDLOCK_ALONE_ABI: u32 = 6;
 
-/// What stands between a command and the machine.
+/// What is between a command and the machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Level {
     /// Own user, mount, pid, ipc, uts and network namespaces, with Landlock and seccomp inside.
@@ -149,7 +149,7 @@ pub struct Spec {
     /// Who serves [`EXIT_PORT`] of the private loopback, all there is of a network. Level `landlock` has
     /// neither; at level `off` the network is the machine's.
     #[serde(skip)]
-    pub exit: Option<Exit>,
+    pub exit: Option<NetworkExit>,
     /// The whole environment; `TMPDIR` is set by the sandbox, and `HOME` where it is not among it.
     pub env: Vec<(String, String)>,
     /// Wall-clock time, set-up included.
@@ -173,7 +173,7 @@ pub enum Status {
     Signaled(i32),
     /// Its processes together held too much memory and were killed.
     OutOfMemory,
-    /// Less than [`Spec::disk_reserve`] was left on the disk and it was killed.
+    /// Less than [`Spec::disk_reserve`] was left on disk and it was killed.
     DiskFull,
     /// It ran longer than [`Spec::timeout`] and was killed.
     TimedOut,
@@ -222,7 +222,7 @@ pub enum Error {
 
 /// What the launcher is sent first: nothing of it is about the command.
 #[derive(Debug, Serialize, Deserialize)]
-struct Ground {
+struct SandboxSetup {
     walls: Walls,
     /// The control group that the command enters; without one the sum of its memory is watched.
     group: Option<PathBuf>,
@@ -231,7 +231,7 @@ struct Ground {
 /// What the launcher is sent then.
 #[derive(Debug, Serialize, Deserialize)]
 struct Plan {
-    /// Those of the ground.
+    /// Those of the setup.
     walls: Walls,
     spec: Spec,
     /// What others may not read in the system directories that are shown.

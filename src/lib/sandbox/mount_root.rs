@@ -27,7 +27,7 @@ use super::syscalls::{NO_DEVICES, NO_SUID, READ_ONLY};
 use super::{At, Failure, Plan};
 
 /// What of the host is shown, where it exists. Not `/nix` whole: its daemon's socket builds
-/// packages, with network, for whoever connects.
+/// packages, with network, for a client that connects.
 pub(super) const SYSTEM: [&str; 11] = [
     "/usr",
     "/bin",
@@ -322,7 +322,7 @@ fn system_parts() -> Result<Vec<Part>, Failure> {
     Ok(parts)
 }
 
-/// Returns what is shown and hidden, shallow before deep, so that the deeper rule lies on top.
+/// Returns what is shown and hidden, shallow before deep, so that the deeper rule is on top.
 fn layers(shown: Vec<Part>, paths: &Paths, secrets: Vec<PathBuf>) -> Vec<Layer> {
     let hidden = secrets
         .into_iter()
@@ -355,7 +355,7 @@ fn enter_empty_root() -> Result<(), Failure> {
         Err(e) => tracing::debug!(error = %e, "no /proc in the sandbox"),
     }
     pivot_root(".", ".").at("change the root")?;
-    // Both roots are at "/" now; the host's lies on top (pivot_root(2), NOTES).
+    // Both roots are at "/" now; the host's is on top (pivot_root(2), NOTES).
     umount2(".", MntFlags::MNT_DETACH).at("forget the host's root")?;
     chdir("/").at("enter the new root")
 }

@@ -6,14 +6,14 @@ use std::collections::VecDeque;
 const HEAD_PERCENT: usize = 70;
 
 /// Takes bytes and remembers the first 70 % and the last 30 % of `max`.
-pub(super) struct Clip {
+pub(super) struct HeadTailBuffer {
     max: usize,
     head: Vec<u8>,
     tail: VecDeque<u8>,
     total: usize,
 }
 
-impl Clip {
+impl HeadTailBuffer {
     pub(super) fn new(max: usize) -> Self {
         Self {
             max,
@@ -89,7 +89,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn clip(max: usize, pieces: &[&[u8]]) -> (String, Option<usize>) {
-        let mut clip = Clip::new(max);
+        let mut clip = HeadTailBuffer::new(max);
         pieces.iter().for_each(|piece| clip.push(piece));
         clip.finish()
     }
@@ -125,7 +125,7 @@ mod tests {
         fn pieces_do_not_matter_and_memory_is_bounded(bytes in proptest::collection::vec(any::<u8>(), 0..200), at in 0usize..200, max in 0usize..100) {
             let (first, second) = bytes.split_at(at.min(bytes.len()));
             prop_assert_eq!(clip(max, &[first, second]), clip(max, &[&bytes]));
-            let mut all = Clip::new(max);
+            let mut all = HeadTailBuffer::new(max);
             all.push(&bytes);
             prop_assert!(all.head.len() + all.tail.len() <= max);
         }

@@ -1,4 +1,4 @@
-//! One launcher that stands ready for the next command, so that a command does not wait for its namespaces.
+//! One launcher that is ready for the next command, so that a command does not wait for its namespaces.
 //!
 //! It has read the first of its two lines, which is the same for every command, and has made of it what any launcher
 //! does before it reads the second one: its namespaces, copies of the machine's mounts, an empty network. What a command
@@ -29,7 +29,7 @@ pub struct Ahead(Arc<Mutex<Slot>>);
 #[derive(Default)]
 struct Slot {
     ready: Option<Ready>,
-    /// How many commands there were; whoever waits for the time to pass sees whether it is still its turn.
+    /// How many commands there were; anyone who waits for the time to pass sees whether it is still its turn.
     commands: u64,
 }
 
@@ -77,13 +77,13 @@ impl Ahead {
         outcome
     }
 
-    /// Returns the process that stands ready, if one does.
+    /// Returns the process that is ready, if there is one.
     pub fn process(&self) -> Option<u32> {
         let mut slot = self.slot();
         slot.ready.as_mut().and_then(|ready| ready.launcher.id())
     }
 
-    /// Returns the launcher that stands ready, if it still lives and what it took of the machine is still so.
+    /// Returns the launcher that is ready, if it still lives and what it took of the machine is still so.
     fn take(&self) -> Option<Launcher> {
         let mut ready = self.slot().ready.take()?;
         let is_fit = ready.mounts.are_unchanged() && ready.launcher.id().is_some();
@@ -123,7 +123,7 @@ impl Ahead {
 }
 
 impl Ready {
-    /// Starts a launcher. One that cannot be had is no loss: the command will say why.
+    /// Starts a launcher. One that cannot be had is not a loss: the command will say why.
     async fn new() -> Option<Self> {
         let mounts = Mounts::now()?;
         let launcher = Launcher::start(Walls::Namespaces).await.ok()?;

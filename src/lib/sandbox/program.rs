@@ -1,4 +1,4 @@
-//! A program that works on files in a directory of its own: without network, home and workspace.
+//! A program that works on files in a separate directory: without network, home and workspace.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What a command gives up before it begins: files by Landlock, resources by limits, and the
+//! Restrictions of a command before it starts: files by Landlock, resources by limits, and the
 //! signals it could send.
 
 use landlock::{

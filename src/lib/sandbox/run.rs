@@ -14,12 +14,12 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::cgroup::Group;
-use super::cover::Cover;
 use super::disk_room::DiskRoom;
-use super::output_cap::Clip;
+use super::output_cap::HeadTailBuffer;
+use super::read_only_guard::ReadOnlyGuard;
 use super::{
-    Error, Ground, LAUNCHER_ARG, Level, Outcome, Plan, Report, Spec, Status, Walls, detect, exit,
-    host_secrets,
+    Error, LAUNCHER_ARG, Level, Outcome, Plan, Report, SandboxSetup, Spec, Status, Walls, detect,
+    host_secrets, network_exit,
 };
 
 /// How long the launcher has to kill and reap everything.
@@ -98,7 +98,7 @@ pub async fn run_at(
     run_in(walls_of(level)?, None, spec, cancel, on_output).await
 }
 
-/// Runs a command behind these walls, by a launcher that stands ready for them, if there is one.
+/// Runs a command behind these walls, by a launcher that is ready for them, if there is one.
 pub(super) async fn run_in(
     walls: Walls,
     ready: Option<Launcher>,
@@ -108,7 +108,7 @@ pub(super) async fn run_in(
 ) -> Result<Outcome, Error> {
     let (limit, max_output) = (spec.timeout, spec.max_output);
     let room = DiskRoom::new(&spec.workspace, spec.disk_reserve);
-    let (mut cover, closed) = cover_of(walls, &spec).await;
+    let (mut guard, closed) = guard_of(walls, &spec).await;
     let launcher = match ready {
         Some(launcher) => launcher,
         None => Launcher::start(walls).await.map_err(Error::Start)?,
@@ -117,9 +117,9 @@ pub(super) async fn run_in(
         .send(spec.into_plan(walls, closed))
         .map_err(Error::Start)?;
     let mut replaced = None;
-    let mut clip = Clip::new(max_output);
+    let mut kept = HeadTailBuffer::new(max_output);
     let mut keep = |bytes: &[u8]| {
-        clip.push(bytes);
+        kept.push(bytes);
         on_output(bytes);
     };
     let end = tokio::select! {
@@ -127,7 +127,7 @@ pub(super) async fn run_in(
         () = cancel.cancelled() => End::Killed(Status::Cancelled),
         () = sleep(limit) => End::Killed(Status::TimedOut),
         () = room.is_short() => End::Killed(Status::DiskFull),
-        path = cover.replaced() => {
+        path = guard.replaced() => {
             replaced = Some(path);
             End::Killed(Status::Cancelled)
         }
@@ -136,12 +136,12 @@ pub(super) async fn run_in(
         group.kill();
     }
     running.finish(&mut keep).await;
-    let restored = crate::sys::blocking(move || cover.restore()).await;
+    let restored = crate::sys::blocking(move || guard.restore()).await;
     let status = match end {
         End::Killed(status) => status,
         End::Report(line) => explained(status_of(&line)?, group.as_ref()),
     };
-    let (output, cut) = clip.finish();
+    let (output, cut) = kept.finish();
     Ok(Outcome {
         output,
         status,
@@ -151,17 +151,17 @@ pub(super) async fn run_in(
     })
 }
 
-/// Returns the cover of a command's read-only files, and which of the machine's are closed to it.
-pub(super) async fn cover_of(walls: Walls, spec: &Spec) -> (Cover, Vec<PathBuf>) {
+/// Returns the guard of a command's read-only files, and which of the machine's are closed to it.
+pub(super) async fn guard_of(walls: Walls, spec: &Spec) -> (ReadOnlyGuard, Vec<PathBuf>) {
     let mut writable = spec.writable.clone();
     writable.push(spec.workspace.clone());
     let (read_only, hidden) = (spec.read_only.clone(), spec.hidden.clone());
-    let cover = move || Cover::new(walls, &read_only, &writable, &hidden);
+    let guard = move || ReadOnlyGuard::new(walls, &read_only, &writable, &hidden);
     match walls {
         Walls::Landlock | Walls::Namespaces => {
-            crate::sys::blocking(move || (cover(), host_secrets::closed())).await
+            crate::sys::blocking(move || (guard(), host_secrets::closed())).await
         }
-        Walls::Off => (cover(), Vec::new()),
+        Walls::Off => (guard(), Vec::new()),
     }
 }
 
@@ -222,8 +222,8 @@ fn cores() -> u64 {
 pub(super) fn spawn_launcher(
     stdin: Stdio,
     stdout: Stdio,
-) -> std::io::Result<(Child, exit::Status)> {
-    let (status, stderr) = exit::Status::new()?;
+) -> std::io::Result<(Child, network_exit::Status)> {
+    let (status, stderr) = network_exit::Status::new()?;
     let child = Command::new(launcher())
         .arg(LAUNCHER_ARG)
         .env_clear()
@@ -236,7 +236,7 @@ pub(super) fn spawn_launcher(
     Ok((child, status))
 }
 
-/// Returns a ground or a plan as the launcher reads it: one line of JSON.
+/// Returns a setup or a plan as the launcher reads it: one line of JSON.
 pub(super) fn line_of(sent: &impl Serialize) -> std::io::Result<Vec<u8>> {
     let mut line = serde_json::to_vec(sent)?;
     line.push(b'\n');
@@ -244,9 +244,9 @@ pub(super) fn line_of(sent: &impl Serialize) -> std::io::Result<Vec<u8>> {
 }
 
 /// Returns the first line for a launcher, whose command enters this group.
-pub(super) fn ground_of(walls: Walls, group: Option<&Group>) -> std::io::Result<Vec<u8>> {
+pub(super) fn setup_of(walls: Walls, group: Option<&Group>) -> std::io::Result<Vec<u8>> {
     let group = group.map(|group| group.dir().to_owned());
-    line_of(&Ground { walls, group })
+    line_of(&SandboxSetup { walls, group })
 }
 
 /// Kills the process group of a launcher that takes too long, and waits for it.
@@ -257,10 +257,10 @@ pub(super) async fn kill_group(child: &mut Child) {
     let _ = child.wait().await;
 }
 
-/// A launcher that knows its ground, and nothing of a command. It ends when it is dropped.
+/// A launcher that knows its setup, and nothing of a command. It ends when it is dropped.
 pub(super) struct Launcher {
     child: Child,
-    status: exit::Status,
+    status: network_exit::Status,
     output: ChildStdout,
     group: Option<Group>,
 }
@@ -268,11 +268,11 @@ pub(super) struct Launcher {
 impl Launcher {
     pub(super) async fn start(walls: Walls) -> std::io::Result<Self> {
         let group = Group::of_command().await;
-        let ground = ground_of(walls, group.as_ref())?;
+        let setup = setup_of(walls, group.as_ref())?;
         let (mut child, status) = spawn_launcher(Stdio::piped(), Stdio::piped())?;
         if let Some(to) = &mut child.stdin {
             // One that does not listen says why, or is found dead.
-            let _ = to.write_all(&ground).await;
+            let _ = to.write_all(&setup).await;
         }
         let output = child.stdout.take().ok_or(std::io::ErrorKind::BrokenPipe)?;
         Ok(Self {
@@ -309,7 +309,7 @@ impl Launcher {
 /// command's whole tree, which its own death would not.
 struct Running {
     child: Child,
-    status: exit::Status,
+    status: network_exit::Status,
     /// The plan that is still to be sent.
     plan: Vec<u8>,
     output: ChildStdout,
@@ -353,7 +353,7 @@ impl Running {
     }
 
     /// Lets go of the launcher, which kills what is left and ends, and takes the last output. A
-    /// launcher that takes too long goes on by itself: at level `landlock` it alone knows whom to kill.
+    /// launcher that takes too long continues by itself: at level `landlock` it alone knows whom to kill.
     async fn finish(mut self, keep: &mut impl FnMut(&[u8])) {
         drop(self.child.stdin.take());
         let ended = timeout(

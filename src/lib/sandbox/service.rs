@@ -11,13 +11,13 @@ use tokio::process::Child;
 use tokio::time::timeout;
 
 use super::cgroup::Group;
-use super::cover::Cover;
 use super::disk_room::DiskRoom;
+use super::read_only_guard::ReadOnlyGuard;
 use super::run::{
-    KILL_GRACE, MAX_REPORT, cover_of, explained, ground_of, kill_group, level_for, line_of,
+    KILL_GRACE, MAX_REPORT, explained, guard_of, kill_group, level_for, line_of, setup_of,
     spawn_launcher, status_of, walls_of,
 };
-use super::{Error, Level, Plan, Spec, Status, Walls, exit};
+use super::{Error, Level, Plan, Spec, Status, Walls, network_exit};
 
 /// A command that runs.
 pub struct Service {
@@ -25,7 +25,7 @@ pub struct Service {
     pub input: OwnedWriteHalf,
     /// Its standard output.
     pub output: OwnedReadHalf,
-    /// Its standard error; somebody must read it, or the command may wait for ever.
+    /// Its standard error; somebody must read it, or the command may wait forever.
     pub complaints: OwnedReadHalf,
     /// What keeps it alive.
     pub life: Life,
@@ -35,8 +35,8 @@ pub struct Service {
 pub struct Life {
     lifeline: OwnedWriteHalf,
     child: Child,
-    status: exit::Status,
-    cover: Cover,
+    status: network_exit::Status,
+    guard: ReadOnlyGuard,
     room: DiskRoom,
     group: Option<Group>,
     report: Vec<u8>,
@@ -61,18 +61,18 @@ pub async fn serve(spec: Spec) -> Result<Service, Error> {
 /// As [`serve`].
 pub async fn serve_at(level: &Level, spec: Spec) -> Result<Service, Error> {
     let walls = walls_of(level)?;
-    let (cover, closed) = cover_of(walls, &spec).await;
+    let (guard, closed) = guard_of(walls, &spec).await;
     let group = Group::of_command().await;
     let plan = Plan {
         service: true,
         cpu_secs: u64::MAX,
         ..spec.into_plan(walls, closed)
     };
-    start(plan, cover, group).await.map_err(Error::Start)
+    start(plan, guard, group).await.map_err(Error::Start)
 }
 
-async fn start(plan: Plan, cover: Cover, group: Option<Group>) -> std::io::Result<Service> {
-    let mut lines = ground_of(plan.walls, group.as_ref())?;
+async fn start(plan: Plan, guard: ReadOnlyGuard, group: Option<Group>) -> std::io::Result<Service> {
+    let mut lines = setup_of(plan.walls, group.as_ref())?;
     lines.extend(line_of(&plan)?);
     let ((ours, theirs), (talk, heard)) = (pair()?, pair()?);
     let (child, mut status) = spawn_launcher(Stdio::from(theirs), Stdio::from(heard))?;
@@ -91,7 +91,7 @@ async fn start(plan: Plan, cover: Cover, group: Option<Group>) -> std::io::Resul
             lifeline,
             child,
             status,
-            cover,
+            guard,
             room,
             group,
             report: Vec::new(),
@@ -116,18 +116,18 @@ impl Life {
         tokio::select! {
             _ = self.status.read(&mut self.report, MAX_REPORT) => {}
             () = self.room.is_short() => return Ok(Status::DiskFull),
-            path = self.cover.replaced() => return Err(Error::Uncovered(path)),
+            path = self.guard.replaced() => return Err(Error::Uncovered(path)),
         }
         status_of(&self.report).map(|status| explained(status, self.group.as_ref()))
     }
 
-    /// Kills what is left of the service and waits until it is gone. A launcher that takes too long goes on
+    /// Kills what is left of the service and waits until it is gone. A launcher that takes too long continues
     /// by itself.
     pub async fn end(self) {
         let Self {
             lifeline,
             mut child,
-            cover,
+            guard,
             kill_is_complete,
             ..
         } = self;
@@ -135,9 +135,9 @@ impl Life {
         if timeout(KILL_GRACE, child.wait()).await.is_err() && kill_is_complete {
             kill_group(&mut child).await;
         }
-        let restored = crate::sys::blocking(move || cover.restore()).await;
+        let restored = crate::sys::blocking(move || guard.restore()).await;
         if !restored.is_empty() {
-            tracing::warn!(files = ?restored, "a tool server changed files that shape the agent; they are as before");
+            tracing::warn!(files = ?restored, "a tool server changed files that shape the agent; they were restored");
         }
     }
 }

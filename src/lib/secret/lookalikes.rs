@@ -1,4 +1,4 @@
-//! What looks like a secret in words that a person typed: keys of known vendors, private keys, tokens that are called so,
+//! Finds apparent secrets in text that a person typed: keys of known vendors, private keys, tokens that are called so,
 //! numbers of payment cards. Ordinary numbers, hashes, UUIDs and telephone numbers are none.
 
 use std::ops::Range;
@@ -52,7 +52,7 @@ const CARD: std::ops::RangeInclusive<usize> = 13..=19;
 /// Something that looks like a secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lookalike {
-    /// Where it stands, bytes.
+    /// Where it is, bytes.
     pub at: Range<usize>,
     /// What it looks like: `a key or token`.
     pub what: &'static str,
@@ -196,7 +196,7 @@ fn token(word: &str, before: &Before) -> Option<Range<usize>> {
     (is_prefixed || is_jwt || is_called).then_some(range)
 }
 
-/// Returns true for what may be a secret access key of AWS, which has slashes and is no path.
+/// Returns true for what may be a secret access key of AWS, which has slashes and is not a path.
 fn is_forty_of_all_kinds(value: &str) -> bool {
     let has = |kind: fn(&u8) -> bool| value.bytes().any(|byte| kind(&byte));
     value.len() == 40
@@ -255,7 +255,7 @@ fn cards(text: &str) -> Vec<Lookalike> {
     found
 }
 
-/// What stands between the groups of a number: blanks and hyphens of every kind, as they come with a copy, and dots.
+/// What is between the groups of a number: blanks and hyphens of every kind, as they come with a copy, and dots.
 const GAPS: [char; 10] = [
     ' ', '-', '.', '\u{a0}', '\u{2007}', '\u{2009}', '\u{2010}', '\u{2011}', '\u{2013}', '\u{202f}',
 ];

@@ -1,4 +1,4 @@
-//! What an answer says to people. A persona answers with a plan, as JSON; of it only the messages are words, and neither
+//! The text of an answer for people. A persona answers with a plan, as JSON; of it only the messages are words, and neither
 //! thoughts nor the form are to be found or remembered.
 
 use std::borrow::Cow;
@@ -14,7 +14,7 @@ pub fn said(answer: &str) -> Cow<'_, str> {
     }
 }
 
-/// Returns the messages of a plan; `None` for what is no plan.
+/// Returns the messages of a plan; `None` for what is not a plan.
 fn messages(answer: &str) -> Option<Vec<String>> {
     if !answer.trim_start().starts_with(['[', '{']) {
         return None;

@@ -34,7 +34,7 @@ pub enum Kind {
     ToolCall {
         /// The run.
         run_id: String,
-        /// The call's id; its arguments stand in the assistant message before.
+        /// The call's id; its arguments are in the assistant message before.
         id: String,
         /// The tool.
         name: String,
@@ -208,7 +208,7 @@ impl Spoken {
         Message::new(self.role, self.content.clone())
     }
 
-    /// Returns true when untrusted words are in it, or the model had read some when it said this.
+    /// Returns true when untrusted text is in it, or the model had read some when it said this.
     pub fn is_untrusted(&self) -> bool {
         self.trust == Some(Trust::Other) || self.provenance.iter().any(Provenance::is_untrusted)
     }

@@ -1,4 +1,4 @@
-//! Whether a conversation is over because of the time that has passed: a pure question.
+//! Decides whether a conversation has expired. Pure.
 
 use chrono::{Days, TimeZone};
 use chrono_tz::Tz;
@@ -19,7 +19,7 @@ pub enum Over {
 
 impl Over {
     /// Returns why a conversation of `kind`, in which a person spoke last at `last`, is over at `now`
-    /// (milliseconds since 1970 UTC); `None` when it goes on. When both are true it was idle. A clock that
+    /// (milliseconds since 1970 UTC); `None` when it continues. When both are true it was idle. A clock that
     /// was set back ends nothing.
     pub fn at(
         settings: &config::Session,

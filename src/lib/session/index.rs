@@ -108,7 +108,7 @@ fn is_person(key: &str, name: &str) -> bool {
 }
 
 impl Index {
-    /// Returns the index as it is on the disk, for those who only read: `sessions.json`, made to
+    /// Returns the index as it is on disk, for those who only read: `sessions.json`, made to
     /// agree with the transcripts in `dir`. Empty when there is none.
     ///
     /// # Errors

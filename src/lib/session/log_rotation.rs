@@ -1,4 +1,4 @@
-//! When the log of a session goes on in another file: on a new day, and where a compaction made a large one ready to be
+//! Decides when the log of a session continues in another file: on a new day, and where a compaction made a large one ready to be
 //! left behind.
 
 use chrono::NaiveDate;
@@ -12,7 +12,7 @@ const FULL: u64 = 1_000_000;
 pub(super) fn next_file(id: &str, state: &State, today: NaiveDate) -> String {
     let name = format!("{id}.{today}.jsonl");
     let newest = &state.position.file;
-    // A file of the same or a later day goes on: after a clock that jumped back the order of
+    // A file of the same or a later day continues: after a clock that jumped back the order of
     // the files must stay the order of the events.
     if order(&name) > order(newest) {
         return name;

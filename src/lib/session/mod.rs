@@ -17,6 +17,7 @@ mod index;
 mod log_rotation;
 mod prompt_trace;
 mod shorten_results;
+mod snapshot;
 mod state;
 mod transcript;
 mod untrusted;
@@ -27,6 +28,7 @@ pub use event::{Compaction, Event, Head, Kind, Spoken, SummaryBy};
 pub use expiry::Over;
 pub use index::{Entry as IndexEntry, Index};
 pub use prompt_trace::{Prompt, PromptBlock, PromptTier, Recollection};
+pub use snapshot::{Shortened, shortened};
 pub use state::{
     Compacted, Entry, Heard, Position, Resume, SUMMARY_HEAD, State, Turn, block_tokens, cut_blocks,
 };
@@ -196,7 +198,7 @@ impl Store {
         self.flush_at_leisure()
     }
 
-    /// Does [`Store::flush`], but for an index that is large and was written just now: its turn comes, and
+    /// Does [`Store::flush`], except for an index that is large and was written just now: its turn comes, and
     /// [`Store::changed`] returns until then.
     ///
     /// # Errors
@@ -295,7 +297,7 @@ impl Store {
             None => transcript::files_by_snapshot(&self.dir, &id, known.as_ref())?,
         };
         // The oldest file first: who reads meanwhile finds no beginning, and knows.
-        let snapshot = transcript::snapshot_path(&self.dir, &id);
+        let snapshot = snapshot::path(&self.dir, &id);
         let snapshot = snapshot
             .file_name()
             .and_then(|name| name.to_str())

@@ -1,5 +1,5 @@
-//! What a turn began with: sizes, places and scores, for whoever asks later why it answered as it did. No words
-//! of a conversation stand here, and nothing of it is ever sent to a model.
+//! What a turn began with: sizes, places and scores, for the one who asks later why it answered as it did. No words
+//! of a conversation are here, and nothing of it is ever sent to a model.
 
 use serde::{Deserialize, Serialize};
 
@@ -25,7 +25,7 @@ pub struct Prompt {
     pub started_at: String,
     /// What is sent, in the order in which it is sent.
     pub blocks: Vec<PromptBlock>,
-    /// What was remembered, as it stands before the message; then what was left out.
+    /// What was remembered, as it is before the message; then what was left out.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub memories: Vec<Recollection>,
 }
@@ -65,7 +65,7 @@ pub enum PromptTier {
 pub struct Recollection {
     /// `commitment`, `fact`, `episode` or `passage`.
     pub kind: String,
-    /// Where it stands: `path:line`, or `commitment 12`, `episode 5`.
+    /// Where it is: `path:line`, or `commitment 12`, `episode 5`.
     pub place: String,
     /// How near it is to the message, of its kind; `None` for what comes up by its time.
     #[serde(default, skip_serializing_if = "Option::is_none")]

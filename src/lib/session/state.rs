@@ -11,7 +11,7 @@ use crate::text;
 use crate::text::estimate_tokens;
 use crate::trust::Provenance;
 
-/// A session as it stands after `last_seq`.
+/// A session as it is after `last_seq`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct State {
     /// The version of the snapshot.
@@ -137,7 +137,7 @@ pub struct Turn {
     /// What its tools did in the world.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub receipts: Vec<String>,
-    /// Whether the model read untrusted words in it: from then on to its end.
+    /// Whether the model read untrusted text in it: from then on to its end.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub untrusted: bool,
     /// Why it failed, when it did.
@@ -145,7 +145,7 @@ pub struct Turn {
     pub failed: Option<String>,
 }
 
-/// Where an interrupted turn goes on.
+/// Where an interrupted turn continues.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Resume {
     /// The transcript has nothing of this input.
@@ -219,7 +219,7 @@ impl State {
                 at: self.updated_at.clone(),
             });
         }
-        // Who waited an hour for an answer goes on from there.
+        // Who waited an hour for an answer continues from there.
         let answers = |heard: &Heard| {
             self.turn
                 .as_ref()
@@ -287,7 +287,7 @@ impl State {
             ..
         } = compaction;
         let gone = |entry: &Entry| entry.seq < *kept_from && Some(entry.seq) != *question;
-        // Whose words are in what is summed up are in the summary.
+        // Whose words are in what is summarized are in the summary.
         let foreign = self
             .entries
             .iter()
@@ -395,7 +395,7 @@ impl State {
         self.entries.get(first..).unwrap_or_default()
     }
 
-    /// Returns where the turn of `inbox_id` goes on.
+    /// Returns where the turn of `inbox_id` continues.
     pub fn resume(&self, inbox_id: &str) -> Resume {
         let Some(turn) = self.turn.as_ref().filter(|turn| turn.inbox_id == inbox_id) else {
             return Resume::Fresh;
@@ -415,7 +415,7 @@ impl State {
             return Resume::Model;
         };
         if last.message.tool_calls().next().is_none() {
-            // A word of ours after it asks the model to go on.
+            // A word of ours after it asks the model to continue.
             let ended = of_turn().all(|entry| entry.seq <= last.seq);
             return if ended {
                 Resume::Answered

@@ -4,20 +4,20 @@
 //! with a `session` line; `sessions/<sid>.state.json`, the snapshot.
 
 use std::collections::BTreeMap;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use chrono_tz::Tz;
-use serde::{Deserialize, Serialize};
 
 use super::event::{Event, Head, Kind};
 use super::index::Entry;
 use super::log_rotation::{self, order};
+use super::snapshot;
+use super::snapshot::{Shortened, Snapshot, Stamp};
 use super::state::{Position, State};
 use crate::clock;
 use crate::sys;
-use crate::sys::{atomic, jsonl};
+use crate::sys::jsonl;
 
 /// Waiting between tries to write a line.
 const PAUSES: [Duration; 3] = [
@@ -36,8 +36,8 @@ pub struct Session {
     log: Option<jsonl::Appender>,
     /// The newest event that the snapshot file has.
     saved_seq: u64,
-    /// Its files but for the newest, as they were when they were read or ended. To look for them in the directory would
-    /// take the longer the more sessions there are, and whoever edited one meanwhile would not be noticed.
+    /// Its files except for the newest, as they were when they were read or ended. To look for them in the directory would
+    /// take the longer the more sessions there are, and an edit meanwhile would not be noticed.
     earlier: Vec<Stamp>,
 }
 
@@ -73,9 +73,20 @@ impl Session {
         known: Option<&Known>,
         head: Option<Head>,
     ) -> Result<Option<Self>, sys::Error> {
-        let snapshot = snapshot(dir, id)?;
+        let snapshot = Snapshot::read(dir, id)?;
         let files = files_by(dir, id, snapshot.as_ref(), known)?;
         let stamps = Stamp::of_all(dir, &files);
+        if let Some(Shortened { name, length, was }) = snapshot
+            .as_ref()
+            .and_then(|snapshot| snapshot.shortened(&stamps))
+        {
+            tracing::warn!(
+                file = name,
+                length,
+                was,
+                "a transcript is shorter than it was: what is missing is no part of the conversation any more"
+            );
+        }
         let (mut state, saved_seq) = fold(dir, &files, snapshot)?;
         if state.last_seq > 0 {
             state.head = state.head.or(head);
@@ -128,7 +139,7 @@ impl Session {
             match self.try_append(kinds.clone(), durable).await {
                 // What cannot be taken back, or was written by somebody else meanwhile, must not be doubled.
                 Err(error) if self.state.last_seq == before => {
-                    tracing::warn!(%error, session = self.id(), "a line is written again");
+                    tracing::warn!(%error, session = self.id(), "cannot write a line of a transcript; retrying");
                     tokio::time::sleep(pause).await;
                 }
                 done => return done,
@@ -195,7 +206,7 @@ impl Session {
     /// Reads everything again after somebody else wrote: the files are the truth. When they cannot
     /// be read this copy is worth nothing: it becomes empty, and [`super::Store::put`] drops it.
     fn reload(&mut self) -> Result<(), sys::Error> {
-        tracing::info!(session = self.id(), "a transcript is read again");
+        tracing::info!(session = self.id(), "reading a transcript again");
         self.log = None;
         self.saved_seq = 0;
         self.state = State::default();
@@ -225,7 +236,7 @@ impl Session {
         let bytes =
             serde_json::to_vec(&snapshot).expect("the state is plain data with string keys");
         (
-            snapshot_path(&self.dir, self.id()),
+            snapshot::path(&self.dir, self.id()),
             bytes,
             self.state.last_seq,
         )
@@ -272,71 +283,6 @@ pub(super) struct Known {
     pub count: usize,
 }
 
-/// The snapshot file: a state, and the files it was made from as they were then.
-#[derive(Debug, Serialize, Deserialize)]
-struct Snapshot {
-    files: Vec<Stamp>,
-    #[serde(flatten)]
-    state: State,
-}
-
-/// A transcript file at a moment.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Stamp {
-    name: String,
-    inode: u64,
-    length: u64,
-    /// When it was last written, nanoseconds since 1970.
-    written: i64,
-}
-
-impl Stamp {
-    fn of(dir: &Path, name: &str) -> Option<Self> {
-        let meta = std::fs::metadata(dir.join(name)).ok()?;
-        let written = meta
-            .mtime()
-            .checked_mul(1_000_000_000)?
-            .checked_add(meta.mtime_nsec())?;
-        Some(Self {
-            name: name.to_owned(),
-            inode: meta.ino(),
-            length: meta.len(),
-            written,
-        })
-    }
-
-    /// Returns those of the `names` that are there.
-    fn of_all(dir: &Path, names: &[String]) -> Vec<Self> {
-        let stamps = names.iter().filter_map(|name| Self::of(dir, name));
-        stamps.collect()
-    }
-
-    /// Returns true when the file is as it was, or (the newest one) has only grown.
-    fn still(&self, dir: &Path, may_have_grown: bool) -> bool {
-        Self::of(dir, &self.name).is_some_and(|now| {
-            now == *self || (may_have_grown && now.inode == self.inode && now.length > self.length)
-        })
-    }
-}
-
-impl Snapshot {
-    /// Returns true when the files are those it was made from, but for what was appended since:
-    /// transcripts may be edited, and then they are the truth.
-    fn describes(&self, dir: &Path, files: &[String]) -> bool {
-        let last = self.files.len().saturating_sub(1);
-        let same = self.files.iter().enumerate().all(|(number, stamp)| {
-            files.get(number) == Some(&stamp.name) && stamp.still(dir, number == last)
-        });
-        let end = self
-            .files
-            .last()
-            .map(|stamp| (stamp.name.as_str(), stamp.length));
-        same && end.is_some_and(|(name, length)| {
-            name == self.state.position.file && length >= self.state.position.offset
-        })
-    }
-}
-
 /// Returns the `stamps` of the files before the one in which `state` ends.
 fn earlier(mut stamps: Vec<Stamp>, state: &State) -> Vec<Stamp> {
     stamps.retain(|stamp| stamp.name != state.position.file);
@@ -357,7 +303,7 @@ pub fn view(dir: &Path, id: &str) -> Result<Option<State>, sys::Error> {
 
 /// Does [`view`] of the session with `files`.
 pub(super) fn view_of(dir: &Path, id: &str, files: &[String]) -> Result<Option<State>, sys::Error> {
-    let (state, _) = fold(dir, files, snapshot(dir, id)?)?;
+    let (state, _) = fold(dir, files, Snapshot::read(dir, id)?)?;
     Ok((state.head.is_some() && !is_leaving(dir, id, files)?).then_some(state))
 }
 
@@ -376,13 +322,6 @@ fn is_leaving(dir: &Path, id: &str, own: &[String]) -> Result<bool, sys::Error> 
     Ok(!is_whole && archive.is_dir() && !files(&archive, id)?.is_empty())
 }
 
-/// Returns the snapshot of session `id`. One that is damaged, or that an earlier version wrote otherwise, is none:
-/// the transcript has it all.
-fn snapshot(dir: &Path, id: &str) -> Result<Option<Snapshot>, sys::Error> {
-    let bytes = atomic::read(&snapshot_path(dir, id))?;
-    Ok(bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()))
-}
-
 /// Returns the state of the session with `files` and the newest event that came from the snapshot. Without one,
 /// or when its tail does not join it, the state is that of the files alone.
 fn fold(
@@ -393,8 +332,11 @@ fn fold(
     let head = snapshot
         .as_ref()
         .and_then(|snapshot| snapshot.state.head.clone());
-    let snapshot = snapshot
-        .filter(|snapshot| snapshot.state.v == State::VERSION && snapshot.describes(dir, files));
+    let snapshot = snapshot.filter(|snapshot| {
+        snapshot.state.v == State::VERSION
+            && snapshot.describes(dir, files)
+            && snapshot.is_numbered_as(dir)
+    });
     let state = match snapshot {
         Some(snapshot) => replay(dir, files, snapshot.state)?,
         None => None,
@@ -411,7 +353,7 @@ fn fold(
 }
 
 /// Applies every event of `files` that comes after the state's position. Returns the state and the
-/// event it started from; `None` when the files do not go on where the state ends.
+/// event it started from; `None` when the files do not continue where the state ends.
 fn replay(
     dir: &Path,
     files: &[String],
@@ -473,7 +415,7 @@ pub(super) fn files_by_snapshot(
     id: &str,
     known: Option<&Known>,
 ) -> Result<Vec<String>, sys::Error> {
-    files_by(dir, id, snapshot(dir, id)?.as_ref(), known)
+    files_by(dir, id, Snapshot::read(dir, id)?.as_ref(), known)
 }
 
 fn files_by(
@@ -516,10 +458,6 @@ pub fn session_of(name: &str) -> Option<&str> {
     name.strip_suffix(".jsonl")?
         .split_once('.')
         .map(|(id, _)| id)
-}
-
-pub(super) fn snapshot_path(dir: &Path, id: &str) -> PathBuf {
-    dir.join(format!("{id}.state.json"))
 }
 
 fn file_name(path: &Path) -> String {

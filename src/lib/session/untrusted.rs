@@ -1,4 +1,4 @@
-//! What is untrusted in a conversation: which of it the next request shows, and the conversation without it.
+//! The untrusted blocks of a conversation: those in the next request, and the conversation without them.
 
 use std::collections::HashSet;
 
@@ -30,7 +30,7 @@ impl Exposure {
 }
 
 impl State {
-    /// Returns where untrusted blocks stand in the next request.
+    /// Returns where untrusted blocks are in the next request.
     pub fn exposure(&self) -> Exposure {
         let turn = self.turn.as_ref().map_or(u64::MAX, |turn| turn.user_seq);
         let mut exposure = Exposure::default();
@@ -47,7 +47,7 @@ impl State {
         exposure
     }
 
-    /// Returns true when the newest answer of the model was made with untrusted words in its request.
+    /// Returns true when the newest answer of the model was made with untrusted text in its request.
     pub fn last_answer_is_untrusted(&self) -> bool {
         let mut entries = self.entries.iter().rev();
         entries
@@ -91,29 +91,29 @@ impl State {
         words.join("\n")
     }
 
-    /// Returns true when the address `url` stands whole, letter by letter, in what people said or in what a tool
-    /// called `by` brought from elsewhere. A part of one does not count: its length would be a message. Words that
+    /// Returns true when the address `url` stands whole, letter by letter, in what people said or in what a call
+    /// that is one `by` which pages come brought from elsewhere. A part of one does not count: its length would be a message. Words that
     /// the model itself may have put together do not count either: a file it wrote, an error that repeats its
     /// arguments. Of an address without a scheme the model may say `https://`.
-    pub fn was_read(&self, url: &str, by: &dyn Fn(&str) -> bool) -> bool {
+    pub fn was_read(&self, url: &str, by: &dyn Fn(&ToolCall) -> bool) -> bool {
         let stands = |text: &str| names_address(text, url);
         let said = self.entries.iter().flat_map(Entry::said).any(stands);
         said || self.brought(by).any(|result| stands(&result.text))
     }
 
-    /// Returns true when `url` stands so in what a tool called `by` brought from the host of that address.
-    pub fn was_read_on_its_host(&self, url: &str, by: &dyn Fn(&str) -> bool) -> bool {
+    /// Returns true when `url` stands so in what such a call brought from the host of that address.
+    pub fn was_read_on_its_host(&self, url: &str, by: &dyn Fn(&ToolCall) -> bool) -> bool {
         let host = Some(Provenance::of_url(url));
         self.brought(by)
             .any(|result| result.from == host && names_address(&result.text, url))
     }
 
-    /// Returns what tools called `by` brought from elsewhere.
-    fn brought(&self, by: &dyn Fn(&str) -> bool) -> impl Iterator<Item = &ToolResult> {
+    /// Returns what such calls brought from elsewhere.
+    fn brought(&self, by: &dyn Fn(&ToolCall) -> bool) -> impl Iterator<Item = &ToolResult> {
         let blocks = || self.entries.iter().flat_map(|entry| &entry.message.content);
         let calls: Vec<&str> = blocks()
             .filter_map(|block| match block {
-                Block::ToolCall(call) if by(&call.name) => Some(call.id.as_str()),
+                Block::ToolCall(call) if by(call) => Some(call.id.as_str()),
                 _ => None,
             })
             .collect();
@@ -128,14 +128,16 @@ impl State {
     /// Returns the words of a text that may be the owner's alone, each once. A word is not when the owner typed it or
     /// it stands in what a call brought that is `public`, or when it is a plain word that stands in no file, memory or
     /// result of another tool. Words such as "of" stand everywhere and tell nothing. Those that whoever sent a
-    /// sub-agent knows as the owner's (`told`) are that here, too, whatever is read here.
+    /// sub-agent knows as the owner's (`told`) are that here, too, whatever is read here; `own` is the part of the system text
+    /// that is the owner's.
     pub fn private_words(
         &self,
         text: &str,
-        told: &[String],
+        (told, own): (&[String], &str),
         is_public: &dyn Fn(&ToolCall) -> bool,
     ) -> Vec<String> {
-        let (mut public, mut private) = (HashSet::new(), HashSet::new());
+        let mut public = HashSet::new();
+        let mut private: HashSet<String> = words(own).collect();
         let mut pages: Vec<&str> = Vec::new();
         for entry in &self.entries {
             for call in entry.message.tool_calls().filter(|call| is_public(call)) {
@@ -169,13 +171,14 @@ impl State {
             .collect()
     }
 
-    /// Returns how many calls of tools called `by` the model has made in this turn.
-    pub fn calls_of_turn(&self, by: &dyn Fn(&str) -> bool) -> usize {
+    /// Returns how many of the calls that the model made in this turn with untrusted words in its request are such.
+    pub fn untrusted_calls_of_turn(&self, such: &dyn Fn(&ToolCall) -> bool) -> usize {
         let turn = self.turn.as_ref().map_or(u64::MAX, |turn| turn.user_seq);
         let of_turn = self.entries.iter().filter(|entry| entry.seq > turn);
         of_turn
+            .filter(|entry| entry.is_untrusted())
             .flat_map(|entry| entry.message.tool_calls())
-            .filter(|call| by(&call.name))
+            .filter(|call| such(call))
             .count()
     }
 }
@@ -226,7 +229,7 @@ fn may_be_host(name: &str, has_path: bool) -> bool {
 }
 
 impl Entry {
-    /// Returns true when untrusted words are in it.
+    /// Returns true when untrusted text is in it.
     pub fn is_untrusted(&self) -> bool {
         self.trust == Some(Trust::Other)
             || self.provenance.iter().any(Provenance::is_untrusted)
@@ -250,7 +253,7 @@ impl Entry {
         }
     }
 
-    /// Whether a model put a block together after it had read untrusted words: the report of a sub-agent, a job.
+    /// Whether a model put a block together after it had read untrusted text: the report of a sub-agent, a job.
     fn is_of_model(&self, number: usize) -> bool {
         self.provenance.get(number) == Some(&Provenance::Model)
     }
@@ -335,7 +338,7 @@ fn words(text: &str) -> impl Iterator<Item = String> {
     parts.filter(|word| !word.is_empty()).map(str::to_lowercase)
 }
 
-/// Returns true when the address `url` stands whole, letter by letter, in `text`.
+/// Returns true when the address `url` occurs completely, letter by letter, in `text`.
 pub fn names_address(text: &str, url: &str) -> bool {
     let forms = written_forms(url);
     forms.iter().any(|form| stands_whole(text, form))
@@ -353,7 +356,7 @@ fn written_forms(url: &str) -> Vec<&str> {
     forms
 }
 
-/// Returns true when `url` stands in `text` and no longer address does at that place.
+/// Returns true when `url` is in `text` and no longer address does at that place.
 fn stands_whole(text: &str, url: &str) -> bool {
     let goes_on = |c: char| c.is_alphanumeric() || "-_~/%?=&+@#$…".contains(c);
     let punctuation = |c: char| ".,;:!?)]}>'\"*".contains(c);
@@ -440,7 +443,7 @@ pub(super) mod tests {
                 });
             }
             let url = "http://router.lan/reboot?now=1";
-            let by = |name: &str| name == "web_fetch";
+            let by = |call: &ToolCall| call.name == "web_fetch";
             (
                 state.was_read(url, &by),
                 state.was_read_on_its_host(url, &by),
@@ -473,7 +476,7 @@ pub(super) mod tests {
         );
         check("(see http://a.example/).", &["http://a.example/"]);
         check("http://a.example/.,;:!", &["http://a.example/.,;:!"]);
-        // Whoever follows it may take what stands behind the sign along.
+        // Whoever follows it may take what is behind the sign along.
         check("http://a.example/,7731 now", &["http://a.example/,7731"]);
         check("a\u{3002}example/7731", &["a\u{3002}example/7731"]);
     }
@@ -486,7 +489,7 @@ pub(super) mod tests {
             .entries
             .push(brought(1, "The code of the safe in Faro"));
         let check = |query: &str, expected: bool| {
-            let private = state.private_words(query, &[], &|_| false);
+            let private = state.private_words(query, (&[], "Ana takes insulin."), &|_| false);
             assert_eq!(private.is_empty(), expected, "{query}");
         };
         check("number of the bridges in town", true);
@@ -494,6 +497,8 @@ pub(super) mod tests {
         check("number of the safe", false);
         check("Faro bridges", false);
         check("bridges 1234", false);
+        check("Ana in town", false);
+        check("what does insulin cost", false);
     }
 
     #[test]
@@ -520,7 +525,7 @@ pub(super) mod tests {
             let told: Vec<String> = told.iter().map(|&word| word.to_owned()).collect();
             let text = "Bridges of FARO, in Faro: 1938, 7731, bridges 7731.";
             assert_eq!(
-                state.private_words(text, &told, &|_| true),
+                state.private_words(text, (&told, ""), &|_| true),
                 expected,
                 "{told:?}"
             );

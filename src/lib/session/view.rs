@@ -1,4 +1,4 @@
-//! What anybody may read of the sessions without the daemon. Nothing is written here, and nothing is
+//! Read access to the sessions for any process, without the daemon. Nothing is written here, and nothing is
 //! repaired: the files belong to another process.
 
 use std::collections::BTreeMap;
@@ -67,7 +67,7 @@ pub fn listing(index: &Index, dir: &Path) -> Result<Vec<Listed>, sys::Error> {
     Ok(sessions)
 }
 
-/// What of a conversation that goes on is no longer sent to a model.
+/// What of a conversation that continues is no longer sent to a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Gone {
     /// Its events before this one.

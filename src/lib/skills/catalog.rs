@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use super::find::Tree;
 use super::trust::{Candidate, candidates, read};
-use super::{Learned, Needs, Off, Shelf, Skill, Why, front_matter, hash};
+use super::{Learned, Needs, Off, Skill, SkillCatalog, Why, front_matter, hash};
 use crate::config::Home;
 use crate::sys::Version;
 use crate::text;
@@ -39,9 +39,9 @@ struct Seen {
     /// Those of the skills that come with the programs, and when they were compared last.
     bundled: Vec<(PathBuf, Option<Version>)>,
     compared_at: Instant,
-    /// Who may write to the workspace; what else lies in it is no matter of skills.
+    /// Who may write to the workspace; what else is in it is no matter of skills.
     workspace: Option<(u32, u32)>,
-    shelf: Arc<Shelf>,
+    catalog: Arc<SkillCatalog>,
 }
 
 /// A skill as its owner is shown it, on or off.
@@ -55,6 +55,8 @@ pub struct SkillStatus {
     pub description: String,
     /// What it needs; nothing when it is off.
     pub needs: Needs,
+    /// What its head says and is not read, a phrase each; nothing when it is off.
+    pub mistakes: Vec<String>,
     /// Why it is off; `None` = it is on.
     pub off: Option<Why>,
     /// The hash over all its files, or why it has none.
@@ -92,9 +94,9 @@ impl Skills {
         &self.learned
     }
 
-    /// Returns what lies on the shelf now. While nothing below the directories has changed that costs an
+    /// Returns the skills that are there now. While nothing below the directories has changed that costs an
     /// lstat(2) for each file of the workspace's skills. Blocks. What is off is logged once.
-    pub fn shelf(&self) -> Arc<Shelf> {
+    pub fn catalog(&self) -> Arc<SkillCatalog> {
         let mut seen = self.seen.lock();
         // Before the files are read: what changes from here on is another version.
         let workspace = self
@@ -117,7 +119,7 @@ impl Skills {
                 if is_due {
                     seen.compared_at = now;
                 }
-                return seen.shelf.clone();
+                return seen.catalog.clone();
             }
         }
         let with_version = |path: PathBuf| (path.clone(), version_of(&path));
@@ -128,12 +130,16 @@ impl Skills {
         let (own, bundled) = self.trees();
         versions.extend(own.versions());
         of_bundled.extend(bundled.versions());
-        let shelf = Arc::new(self.fill(&own, &bundled));
-        let told = seen.as_ref().map_or(&[][..], |seen| &seen.shelf.off);
-        let news: Vec<&Off> = shelf.off.iter().filter(|off| !told.contains(off)).collect();
+        let catalog = Arc::new(self.fill(&own, &bundled));
+        let told = seen.as_ref().map_or(&[][..], |seen| &seen.catalog.off);
+        let news: Vec<&Off> = catalog
+            .off
+            .iter()
+            .filter(|off| !told.contains(off))
+            .collect();
         for off in news.iter().take(MAX_LOGGED) {
             let path = text::visible(&off.path.to_string_lossy());
-            tracing::warn!(skill = text::visible(&off.name), path, why = %off.why, "a skill is off");
+            tracing::warn!(skill = text::visible(&off.name), path, why = %off.why, "a skill is disabled");
         }
         if news.len() > MAX_LOGGED {
             tracing::warn!(
@@ -146,9 +152,9 @@ impl Skills {
             bundled: of_bundled,
             compared_at: now,
             workspace,
-            shelf: shelf.clone(),
+            catalog: catalog.clone(),
         });
-        shelf
+        catalog
     }
 
     /// Returns every skill, on or off, by name, with its hash. Blocks.
@@ -164,9 +170,17 @@ impl Skills {
                 Ok((sha256, files)) => (Ok(sha256), files),
                 Err(why) => (Err(why), Vec::new()),
             };
-            let (description, needs, off) = match contents {
-                Ok(contents) => (contents.description, contents.needs, None),
-                Err(why) => (String::new(), Needs::default(), Some(why)),
+            let (description, needs, mistakes, off) = match contents {
+                Ok(contents) => {
+                    let front_matter::Contents {
+                        description,
+                        needs,
+                        mistakes,
+                        ..
+                    } = contents;
+                    (description, needs, mistakes, None)
+                }
+                Err(why) => (String::new(), Needs::default(), Vec::new(), Some(why)),
             };
             SkillStatus {
                 is_untrusted: !candidate.bundled && candidate.untrusted(&self.workspace).is_some(),
@@ -177,6 +191,7 @@ impl Skills {
                 path: candidate.entry.path.clone(),
                 description,
                 needs,
+                mistakes,
                 off,
                 sha256,
                 files,
@@ -209,7 +224,7 @@ impl Skills {
         )
     }
 
-    fn fill(&self, own: &Tree, bundled: &Tree) -> Shelf {
+    fn fill(&self, own: &Tree, bundled: &Tree) -> SkillCatalog {
         let mut skills: Vec<Skill> = Vec::new();
         let mut off: Vec<Off> = Vec::new();
         for (candidate, contents) in self.judged(own, bundled, &self.approved.read()) {
@@ -223,6 +238,7 @@ impl Skills {
                     brief: contents.brief,
                     needs: contents.needs,
                     examples: contents.examples,
+                    mistakes: contents.mistakes,
                     ships: candidate.bundled,
                     location,
                     body: contents.body.into(),
@@ -251,7 +267,7 @@ impl Skills {
             });
         off.extend(trouble);
         skills.sort_by(|a, b| a.name.cmp(&b.name));
-        Shelf { skills, off }
+        SkillCatalog { skills, off }
     }
 
     /// Judges every SKILL.md, in the order in which they win.

@@ -103,14 +103,14 @@ pub(super) struct Record {
 /// The file.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub(super) struct Book {
+pub(super) struct LearnedFile {
     v: u32,
     pub(super) skills: BTreeMap<String, Counts>,
     pub(super) proposals: BTreeMap<String, Record>,
     pub(super) events: Vec<Event>,
 }
 
-impl Book {
+impl LearnedFile {
     pub(super) fn note(&mut self, at: i64, skill: &str, what: What, sha256: Option<&str>) {
         self.v = 1;
         self.events.push(Event {
@@ -196,7 +196,7 @@ mod tests {
 
     #[test]
     fn a_turn_counts_once_and_fails_once() {
-        let mut book = Book::default();
+        let mut book = LearnedFile::default();
         book.used("a", "r1", 1);
         book.used("a", "r1", 2);
         book.used("b", "r1", 2);
@@ -216,8 +216,8 @@ mod tests {
 
     #[test]
     fn what_was_learned_and_did_not_help_for_sixty_days_is_idle() {
-        let mut book = Book::default();
-        let check = |book: &Book, now: i64, expected: bool| {
+        let mut book = LearnedFile::default();
+        let check = |book: &LearnedFile, now: i64, expected: bool| {
             assert_eq!(book.is_idle("a", now), expected, "{now}");
         };
         book.used("a", "r1", 0);
@@ -234,7 +234,7 @@ mod tests {
 
     #[test]
     fn events_are_bounded_and_those_of_a_day_are_counted() {
-        let mut book = Book::default();
+        let mut book = LearnedFile::default();
         for at in 0..1_000 {
             book.note(at, "a", What::Proposed, Some("s"));
         }

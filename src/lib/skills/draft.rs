@@ -79,7 +79,7 @@ impl Draft {
         }
         if secret::redact(&file) != file || secret::withhold(&file).is_some() {
             return Err(
-                "it holds what looks like a key or token: say where it stands, never what it is"
+                "it holds what looks like a key or token: say where it is stored, never what it is"
                     .to_owned(),
             );
         }
@@ -92,7 +92,7 @@ impl Draft {
     }
 }
 
-/// A string of JSON is one of YAML, whatever stands in it.
+/// A string of JSON is one of YAML, whatever is in it.
 fn compose(name: &str, description: &str, examples: &[Example], body: &str) -> String {
     let quoted = |words: &str| serde_json::Value::from(words).to_string();
     let mut file = format!(

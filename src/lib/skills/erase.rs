@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::Learned;
-use super::counts::{Book, What};
+use super::counts::{LearnedFile, What};
 use super::learned::Refused;
 use super::places::draft_of;
 use crate::config::Home;
@@ -19,7 +19,7 @@ pub const DRAFTS: &str = "skills-proposed/";
 /// The learned skills of a home, as somebody looks at them who erases words.
 pub struct LearnedWords {
     learned: Learned,
-    book: Book,
+    book: LearnedFile,
     approved: ApprovedHashes,
 }
 
@@ -64,8 +64,9 @@ impl LearnedWords {
         workspace: &Path,
         erase: bool,
     ) -> Result<usize, sys::Error> {
-        let without = |book: &mut Book| {
-            let count = |book: &Book| book.skills.len() + book.proposals.len() + book.events.len();
+        let without = |book: &mut LearnedFile| {
+            let count =
+                |book: &LearnedFile| book.skills.len() + book.proposals.len() + book.events.len();
             let before = count(book);
             book.skills.retain(|name, _| !is_meant(name));
             book.proposals.retain(|name, _| !is_meant(name));

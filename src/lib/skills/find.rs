@@ -1,4 +1,4 @@
-//! What lies below a directory of skills, looked at without following a link or opening a file.
+//! Lists a directory of skills without following links or opening files.
 
 use std::ffi::OsStr;
 use std::fs::{DirEntry, Metadata};
@@ -15,7 +15,7 @@ const MAX_ENTRIES: usize = 10_000;
 /// Where git keeps what files were before.
 const HISTORY: &str = ".git";
 
-/// Something that lies there.
+/// Something that is there.
 #[derive(Debug)]
 pub(super) struct Entry {
     pub path: PathBuf,
@@ -52,7 +52,7 @@ impl Tree {
         tree
     }
 
-    /// Returns every SKILL.md, the least deep first; what lies in a history is none.
+    /// Returns every SKILL.md, the least deep first; what is in a history is none.
     pub(super) fn skill_files(&self) -> Vec<&Entry> {
         let top = self.entries.first().map_or(Path::new(""), |top| &top.path);
         let is_history = |path: &Path| {
@@ -69,7 +69,7 @@ impl Tree {
         files
     }
 
-    /// Returns what lies below `dir`, in order.
+    /// Returns what is below `dir`, in order.
     pub(super) fn below<'a>(&'a self, dir: &'a Path) -> impl Iterator<Item = &'a Entry> {
         // A walk that takes names in order visits paths in their order.
         let first = self
@@ -80,7 +80,7 @@ impl Tree {
             .take_while(move |entry| entry.path.starts_with(dir))
     }
 
-    /// Returns why nobody can say what lies in `dir` or below it: something there was not looked at.
+    /// Returns why nobody can say what is in `dir` or below it: something there was not looked at.
     pub(super) fn unseen(&self, dir: &Path) -> Option<String> {
         let (path, why) = self
             .trouble
@@ -160,7 +160,7 @@ impl Tree {
             } else {
                 self.trouble.push((
                     path,
-                    format!("it lies more than {MAX_DEPTH} directories deep"),
+                    format!("it is more than {MAX_DEPTH} directories deep"),
                 ));
             }
         }

@@ -1,7 +1,9 @@
-//! A SKILL.md as text: its head, and what stands below.
+//! A SKILL.md as text: its head, and what is below.
+
+use std::collections::BTreeMap;
 
 use serde::Deserialize;
-use serde::de::IgnoredAny;
+use serde::de::{DeserializeOwned, IgnoredAny};
 
 use super::draft::{Example, MAX_EXAMPLES};
 use super::is_name;
@@ -27,34 +29,66 @@ pub(super) struct Contents {
     pub brief: bool,
     pub needs: Needs,
     pub examples: Vec<Example>,
+    /// What its head says and is not read, a phrase each.
+    pub mistakes: Vec<String>,
     pub body: String,
 }
 
-/// Keys that others know (`license`, `allowed-tools` …) mean nothing here.
+/// Keys that mean nothing here: those of agentskills.io, and what other agents' skills have.
+const OTHERS: [&str; 16] = [
+    "agent",
+    "allowed-tools",
+    "argument-hint",
+    "author",
+    "compatibility",
+    "context",
+    "disable-model-invocation",
+    "homepage",
+    "hooks",
+    "license",
+    "metadata",
+    "model",
+    "platforms",
+    "tags",
+    "user-invocable",
+    "version",
+];
+const KEYS: [&str; 6] = [
+    "name",
+    "description",
+    "always_on",
+    "brief",
+    "needs",
+    "examples",
+];
+const NEEDS: [&str; 4] = ["programs", "hosts", "pages", "notes"];
+
 #[derive(Debug, Deserialize)]
 struct Head {
     name: Option<String>,
     description: Option<String>,
     always_on: Option<bool>,
     brief: Option<bool>,
-    needs: Option<Declared>,
-    examples: Option<Shown>,
 }
 
-/// `examples` as we read them; somebody else's may be anything.
-#[derive(Debug, Deserialize)]
-#[serde(untagged)]
-enum Shown {
-    Ours(Vec<Example>),
-    Other(IgnoredAny),
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct WithNeeds {
+    needs: Option<Needs>,
 }
 
-/// `needs` as we read it; somebody else's may mean something else by the word.
-#[derive(Debug, Deserialize)]
-#[serde(untagged)]
-enum Declared {
-    Ours(Needs),
-    Other(IgnoredAny),
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct WithExamples {
+    examples: Option<Vec<Example>>,
+}
+
+type Keys = BTreeMap<String, IgnoredAny>;
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct NeedsKeys {
+    needs: Option<Keys>,
 }
 
 /// Reads the SKILL.md of the directory called `dir`.
@@ -112,18 +146,56 @@ pub(super) fn parse(bytes: &[u8], dir: &str) -> Result<Contents, Why> {
     if body.is_empty() {
         return Err(wrong("it has no text below its head"));
     }
+    let mut mistakes = Vec::new();
+    let WithNeeds { needs } = part(&matter, "needs", &mut mistakes);
+    let WithExamples { examples } = part(&matter, "examples", &mut mistakes);
+    let mut examples = examples.unwrap_or_default();
+    if examples.len() > MAX_EXAMPLES {
+        let count = examples.len();
+        mistakes.push(format!(
+            "it has {count} `examples`, of which {MAX_EXAMPLES} are read"
+        ));
+        examples.truncate(MAX_EXAMPLES);
+    }
+    mistakes.extend(unknown_keys(&matter));
     Ok(Contents {
         description,
         always_on: head.always_on.unwrap_or(false),
         brief: head.brief.unwrap_or(false),
-        needs: match head.needs {
-            Some(Declared::Ours(needs)) => needs,
-            Some(Declared::Other(_)) | None => Needs::default(),
-        },
-        examples: match head.examples {
-            Some(Shown::Ours(examples)) => examples.into_iter().take(MAX_EXAMPLES).collect(),
-            Some(Shown::Other(_)) | None => Vec::new(),
-        },
+        needs: needs.unwrap_or_default(),
+        examples,
+        mistakes,
         body: body.to_owned(),
     })
+}
+
+/// Returns a part of the head; where that is not as it must be, none of it, and it is noted.
+fn part<T: DeserializeOwned + Default>(
+    matter: &FrontMatter<'_>,
+    key: &str,
+    mistakes: &mut Vec<String>,
+) -> T {
+    matter.read().unwrap_or_else(|why| {
+        mistakes.push(format!("its `{key}` is not read: {why}"));
+        T::default()
+    })
+}
+
+/// Returns which keys of the head nobody knows.
+fn unknown_keys(matter: &FrontMatter<'_>) -> Vec<String> {
+    let unknown = |known: &[&str], keys: Keys, of: &str| {
+        let keys = keys.into_keys();
+        let unknown = keys.filter(|key| !known.contains(&key.as_str()));
+        let named = unknown.map(|key| {
+            let key = text::shorten(&text::visible(&key), 80);
+            format!("it has the unknown key `{of}{key}`")
+        });
+        named.collect::<Vec<String>>()
+    };
+    let of_head = matter.read::<Keys>().unwrap_or_default();
+    let of_needs = matter.read::<NeedsKeys>().unwrap_or_default().needs;
+    let of_needs = of_needs.unwrap_or_default();
+    let mut named = unknown(&[&KEYS[..], &OTHERS].concat(), of_head, "");
+    named.extend(unknown(&NEEDS, of_needs, "needs."));
+    named
 }

@@ -1,4 +1,4 @@
-//! What the owner's trust is bound to: one SHA-256 over all files of a skill, for its text may tell the model to run
+//! The hash to which the owner's trust is bound: one SHA-256 over all files of a skill, because its text may tell the model to run
 //! them.
 
 use std::io::Read;

@@ -12,10 +12,10 @@ use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::PathBuf;
 
-use super::counts::{A_DAY, Book, Counts, Event, Record, What};
+use super::counts::{A_DAY, Counts, Event, LearnedFile, Record, What};
 use super::draft::Draft;
 use super::places::{before_of, draft_of, put, remove, remove_draft, skill_of, text_at};
-use super::{Shelf, Skills, front_matter};
+use super::{SkillCatalog, Skills, front_matter};
 use crate::config::Home;
 use crate::sandbox;
 use crate::sandbox::{BeneathError, Root};
@@ -31,20 +31,20 @@ const MAX_WAITING: usize = 10;
 /// Why a proposal is not taken, or not accepted.
 #[derive(Debug, thiserror::Error)]
 pub enum Refused {
-    /// The text is no skill, or is one that may not be.
+    /// The text is not a skill, or is one that may not be.
     #[error("{0}")]
     Wrong(String),
     /// A skill that comes with the programs has the name.
-    #[error("{0} comes with the programs: take another name")]
+    #[error("{0} is an included skill: choose another name")]
     Ships(String),
     /// Something else is in its place.
     #[error("{0}")]
     Taken(String),
     /// It says what is there.
-    #[error("the skill {0} says just that already")]
+    #[error("the skill {0} already has exactly this text")]
     Same(String),
     /// The owner was asked about it.
-    #[error("the owner said no to just this")]
+    #[error("the owner rejected exactly this text")]
     SaidNo,
     /// The owner would be asked too often.
     #[error("{0}")]
@@ -156,15 +156,15 @@ impl Learned {
         }
     }
 
-    fn count(&self, change: impl FnOnce(&mut Book) -> bool) {
+    fn count(&self, change: impl FnOnce(&mut LearnedFile) -> bool) {
         let counted = self.change(Durability::Rename, |book| Ok(change(book)));
         if let Err(error) = counted {
-            tracing::warn!(%error, "the use of a skill could not be counted");
+            tracing::warn!(%error, "cannot record the use of a skill");
         }
     }
 
     /// Returns the file. One that cannot be read is as good as none: it allows nothing.
-    pub(super) fn book(&self) -> Book {
+    pub(super) fn book(&self) -> LearnedFile {
         let bytes = atomic::read(&self.state).ok().flatten();
         bytes
             .and_then(|bytes| serde_json::from_slice(&bytes).ok())
@@ -175,10 +175,10 @@ impl Learned {
     pub(super) fn change(
         &self,
         durability: Durability,
-        change: impl FnOnce(&mut Book) -> Result<bool, Refused>,
+        change: impl FnOnce(&mut LearnedFile) -> Result<bool, Refused>,
     ) -> Result<(), Refused> {
         let _lock = lock::lock(&self.state.with_extension("lock"))?;
-        let mut book: Book = atomic::read_json(&self.state)?.unwrap_or_default();
+        let mut book: LearnedFile = atomic::read_json(&self.state)?.unwrap_or_default();
         if change(&mut book)? {
             let bytes = serde_json::to_vec_pretty(&book).expect("plain data with string keys");
             atomic::write(&self.state, &bytes, durability)?;
@@ -200,7 +200,7 @@ impl Skills {
         let file = draft.text().map_err(Refused::Wrong)?;
         let (name, sha256) = (&draft.name, sha256_hex(file.as_bytes()));
         let (learned, root) = (self.learned(), self.learned().root()?);
-        self.may_be(&self.shelf(), name)?;
+        self.may_be(&self.catalog(), name)?;
         let current = text_at(&root, &skill_of(name))?;
         if current.as_ref() == Some(&file) {
             return Err(Refused::Same(name.clone()));
@@ -267,12 +267,14 @@ impl Skills {
         }
         for (name, record) in done {
             let ended = self.end(&root, &name, &record, record.at);
-            ended.unwrap_or_else(|error| tracing::warn!(%error, "a proposal stays open"));
+            ended.unwrap_or_else(
+                |error| tracing::warn!(%error, "could not close an applied skill proposal"),
+            );
         }
         proposals
     }
 
-    /// Puts a proposal in force. Blocks.
+    /// Activates a proposal. Blocks.
     ///
     /// # Errors
     /// When it is not what the owner read, or may not be a skill any more; nothing is changed then.
@@ -294,8 +296,8 @@ impl Skills {
         }
         front_matter::parse(draft.as_bytes(), name)
             .map_err(|why| Refused::Wrong(why.to_string()))?;
-        let shelf = self.shelf();
-        self.may_be(&shelf, name)?;
+        let catalog = self.catalog();
+        self.may_be(&catalog, name)?;
         let current = text_at(&root, &skill_of(name))?;
         let before = current.as_ref().map(|text| sha256_hex(text.as_bytes()));
         if before != record.before {
@@ -331,7 +333,7 @@ impl Skills {
     /// Takes a learned skill out of use: it becomes a draft that can be accepted again. Blocks.
     ///
     /// # Errors
-    /// When it is none of those, or cannot be moved.
+    /// When it is not one of those, or cannot be moved.
     pub fn retire(&self, name: &str, now: i64) -> Result<(), Refused> {
         let learned = self.learned();
         let root = learned.root()?;
@@ -374,7 +376,7 @@ impl Skills {
             book.skills.remove(name);
             Ok(true)
         })?;
-        // A crash before this leaves a draft that says what is there: it stays in force.
+        // A crash before this leaves a draft that says what is there: it stays active.
         remove(&root, &skill_of(name))
     }
 
@@ -384,8 +386,8 @@ impl Skills {
         let names = book.skills.keys().filter(|name| book.is_idle(name, now));
         let mut names: Vec<String> = names.cloned().collect();
         if !names.is_empty() {
-            let shelf = self.shelf();
-            names.retain(|name| shelf.get(name).is_some());
+            let catalog = self.catalog();
+            names.retain(|name| catalog.get(name).is_some());
         }
         names
     }
@@ -399,20 +401,20 @@ impl Skills {
     }
 
     /// Checks that a learned skill may have this name: it hides nothing.
-    fn may_be(&self, shelf: &Shelf, name: &str) -> Result<(), Refused> {
+    fn may_be(&self, catalog: &SkillCatalog, name: &str) -> Result<(), Refused> {
         let at = format!("skills/{name}/SKILL.md");
         let taken = |what: String| Err(Refused::Taken(what));
-        match shelf.get(name) {
+        match catalog.get(name) {
             Some(skill) if skill.location.starts_with("share/") => {
                 return Err(Refused::Ships(name.to_owned()));
             }
             Some(skill) if skill.location != at => {
-                return taken(format!("the skill {name} lies in {}", skill.location));
+                return taken(format!("the skill {name} is in {}", skill.location));
             }
             Some(_) => return Ok(()),
             None => {}
         }
-        if shelf.off.iter().any(|off| off.name == name) {
+        if catalog.off.iter().any(|off| off.name == name) {
             return taken(format!("a skill {name} is there and off"));
         }
         if self.bundled_has(name) {
@@ -431,7 +433,7 @@ impl Skills {
         let Some(status) = statuses.find(|status| status.name == name) else {
             return Ok(());
         };
-        // Of what lies beside it they have read nothing.
+        // Of what is next to it they have read nothing.
         let is_alone = status.files == ["SKILL.md"];
         match status.sha256 {
             Ok(sha256) if status.is_untrusted && is_alone => {
@@ -442,7 +444,7 @@ impl Skills {
         Ok(())
     }
 
-    /// Notes that a proposal is in force.
+    /// Notes that a proposal is active.
     fn end(&self, root: &Root, name: &str, record: &Record, now: i64) -> Result<(), Refused> {
         self.learned().change(Durability::Full, |book| {
             if book.proposals.remove(name).is_none() {

@@ -63,6 +63,8 @@ pub struct Skill {
     pub needs: Needs,
     /// What it should be able to do, at most three.
     pub examples: Vec<Example>,
+    /// What its head says and is not read, a phrase each.
+    pub mistakes: Vec<String>,
     /// Whether it comes with the programs: everybody may know its text.
     pub ships: bool,
     /// Where its SKILL.md lies, as the model is told: `skills/NAME/SKILL.md` of the workspace, or
@@ -72,16 +74,16 @@ pub struct Skill {
     pub body: Arc<str>,
 }
 
-/// What lies on the shelf.
+/// The skills that are there: those that may be used, and those that are off.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Shelf {
+pub struct SkillCatalog {
     /// What may be used, by name.
     pub skills: Vec<Skill>,
     /// What is off, and why.
     pub off: Vec<Off>,
 }
 
-impl Shelf {
+impl SkillCatalog {
     /// Returns the skill called `name`.
     pub fn get(&self, name: &str) -> Option<&Skill> {
         self.skills
@@ -96,7 +98,7 @@ impl Shelf {
 pub struct Off {
     /// What it is called: its directory.
     pub name: String,
-    /// Its SKILL.md, or what else stands in the way.
+    /// Its SKILL.md, or what else is in the way.
     pub path: PathBuf,
     /// Why it is off.
     pub why: Why,
@@ -134,7 +136,7 @@ impl Why {
         matches!(self, Self::Untrusted(_) | Self::Changed | Self::Distrusted)
     }
 
-    /// Returns which kind of reason it is, without a word of whoever wrote the skill: what a model may read.
+    /// Returns which kind of reason it is, without the words of its author: what a model may read.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Wrong(_) => "it cannot be used as it is",
@@ -143,12 +145,12 @@ impl Why {
             Self::Untrusted(_) => "somebody else could have written it",
             Self::Changed => "it changed since the owner trusted it",
             Self::Distrusted => "the owner distrusted it",
-            Self::Unknown(_) => "nobody can say whom to trust",
+            Self::Unknown(_) => "it is unknown whom to trust",
         }
     }
 }
 
-/// Makes the name of a file fit for a terminal: whoever wrote the file chose it.
+/// Makes the name of a file fit for a terminal: the author of the file chose it.
 fn shown(name: impl AsRef<Path>) -> String {
     text::shorten(&text::visible(&name.as_ref().to_string_lossy()), 80)
 }

@@ -1,4 +1,4 @@
-//! What a skill needs to work, and what of it is not there.
+//! The requirements of a skill, and which of them are missing.
 //!
 //! ```text
 //! brief: true                      its name says what it is for: the prompt lists the name only

@@ -1,4 +1,4 @@
-//! Where a proposal and its skill lie. Commands of the agent may write beside the drafts, so nothing here is read,
+//! Where a proposal and its skill lie. Commands of the agent may write next to the drafts, so nothing here is read,
 //! written or removed by way of a link.
 
 use std::path::{Path, PathBuf};
@@ -46,7 +46,7 @@ pub(super) fn text_at(root: &Root, path: &Path) -> Result<Option<String>, Refuse
     text.map(Some).map_err(no_text)
 }
 
-/// Puts a text there, whole or not at all; it is on the disk when this returns.
+/// Puts a text there, whole or not at all; it is on disk when this returns.
 pub(super) fn put(root: &Root, path: &Path, text: &str) -> Result<(), Refused> {
     let target = target(root, path)?;
     let old = target.existing()?;
@@ -65,10 +65,10 @@ pub(super) fn remove(root: &Root, path: &Path) -> Result<(), Refused> {
     Ok(())
 }
 
-/// Removes a draft. One that stays is no proposal without its record.
+/// Removes a draft. A draft that could not be removed is not a proposal without its record.
 pub(super) fn remove_draft(root: &Root, name: &str) {
     match remove(root, &draft_of(name)) {
         Ok(()) | Err(Refused::Beneath(BeneathError::NotFound(_))) => {}
-        Err(error) => tracing::warn!(%error, "a draft stays"),
+        Err(error) => tracing::warn!(%error, "could not remove a skill draft"),
     }
 }

@@ -35,13 +35,13 @@ impl Place {
 
     /// What is on, and what is off and why.
     fn shown(&self) -> Vec<String> {
-        let shelf = self.skills.shelf();
-        let on = shelf
+        let catalog = self.skills.catalog();
+        let on = catalog
             .skills
             .iter()
             .map(|skill| format!("{} {}: {}", skill.name, skill.location, skill.description));
         on.chain(
-            shelf
+            catalog
                 .off
                 .iter()
                 .map(|off| format!("{} off: {}", off.name, off.why)),
@@ -50,14 +50,14 @@ impl Place {
     }
 
     fn off(&self, name: &str) -> String {
-        let shelf = self.skills.shelf();
-        let off: Vec<String> = shelf
+        let catalog = self.skills.catalog();
+        let off: Vec<String> = catalog
             .off
             .iter()
             .filter(|off| off.name == name)
             .map(|off| off.why.to_string())
             .collect();
-        assert!(shelf.get(name).is_none(), "{name} is on");
+        assert!(catalog.get(name).is_none(), "{name} is on");
         off.join(" | ")
     }
 
@@ -114,7 +114,11 @@ fn a_skill_is_found_at_any_depth_and_ours_goes_before_a_bundled_one() {
         ]
     );
     assert_eq!(
-        place.skills.shelf().get("trains").map(|skill| &*skill.body),
+        place
+            .skills
+            .catalog()
+            .get("trains")
+            .map(|skill| &*skill.body),
         Some("# How\n\nDo trains.")
     );
 }
@@ -127,7 +131,7 @@ fn what_is_written_wrong_is_off_and_the_others_are_on() {
         put(&place.at(name).join("SKILL.md"), bytes);
         let why = place.off(name.rsplit('/').next().unwrap_or(name));
         assert!(why.contains(expected), "{name}: {why:?}, not {expected:?}");
-        assert!(place.skills.shelf().get("good").is_some(), "{name}");
+        assert!(place.skills.catalog().get("good").is_some(), "{name}");
         std::fs::remove_dir_all(place.at(name)).expect("remove");
     };
     let no_head = "does not begin with a head";
@@ -203,15 +207,15 @@ fn a_head_may_be_written_as_others_write_it() {
     );
     let longest = "l".repeat(64);
     put_skill(&place.at(&longest), "x");
-    let shelf = place.skills.shelf();
-    let a = shelf.get("a").expect("it is on");
+    let catalog = place.skills.catalog();
+    let a = catalog.get("a").expect("it is on");
     assert_eq!(
         (a.description.as_str(), a.always_on, &*a.body),
         ("Folded: over lines & more", true, "Body\nmore")
     );
     assert!(
-        shelf.get("b").is_some() && shelf.get(&longest).is_some(),
-        "{shelf:?}"
+        catalog.get("b").is_some() && catalog.get(&longest).is_some(),
+        "{catalog:?}"
     );
 }
 
@@ -246,12 +250,12 @@ fn links_fifos_and_directories_called_skill_md_are_not_opened() {
         (place.off("linked"), place.off("loop")),
         (String::new(), String::new())
     );
-    assert_eq!(place.off("9"), "it lies more than 8 directories deep");
+    assert_eq!(place.off("9"), "it is more than 8 directories deep");
     assert_eq!(
         place.off("skills"),
         "it needs a directory of its own, skills/NAME/SKILL.md"
     );
-    assert!(place.skills.shelf().get("8").is_some());
+    assert!(place.skills.catalog().get("8").is_some());
 }
 
 #[test]
@@ -291,9 +295,9 @@ fn of_two_with_one_name_the_less_deep_is_used() {
 fn an_owners_edits_just_work_and_are_seen_at_once() {
     let place = Place::new();
     put_skill(&place.at("a"), "one");
-    let first = place.skills.shelf();
+    let first = place.skills.catalog();
     assert!(
-        Arc::ptr_eq(&first, &place.skills.shelf()),
+        Arc::ptr_eq(&first, &place.skills.catalog()),
         "looked at again without a change"
     );
     put_skill(&place.at("a"), "two");
@@ -372,7 +376,7 @@ fn whatever_of_a_trusted_skill_changes_turns_it_off() {
     put(&place.at("a/1/2/3/4/5/6/7/8/file"), b"x");
     assert_eq!(
         place.off("a"),
-        "1/2/3/4/5/6/7/8: it lies more than 8 directories deep"
+        "1/2/3/4/5/6/7/8: it is more than 8 directories deep"
     );
     std::fs::remove_dir_all(place.at("a/1/2/3/4/5/6/7")).expect("remove");
     assert_eq!(place.shown(), ["a skills/a/SKILL.md: x"]);
@@ -423,19 +427,19 @@ fn a_name_that_somebody_chose_is_shown_harmless_and_short() {
     std::fs::remove_file(place.at("a").join(&name)).expect("remove");
     symlink("/etc", place.at("a").join(&name)).expect("link");
     check(place.off("a"));
-    let shelf = place.skills.shelf();
-    assert_eq!(shelf.off[0].why.kind(), "it cannot be used as it is");
+    let catalog = place.skills.catalog();
+    assert_eq!(catalog.off[0].why.kind(), "it cannot be used as it is");
 }
 
 #[test]
 fn a_file_at_the_top_of_the_workspace_is_no_news_of_skills() {
     let place = Place::new();
     put_skill(&place.at("a"), "x");
-    let first = place.skills.shelf();
+    let first = place.skills.catalog();
     let workspace = place.at("").parent().expect("workspace").to_owned();
     put(&workspace.join("notes.md"), b"x");
     assert!(
-        Arc::ptr_eq(&first, &place.skills.shelf()),
+        Arc::ptr_eq(&first, &place.skills.catalog()),
         "looked at again"
     );
     set_permissions(&workspace, Permissions::from_mode(0o777)).expect("mode");
@@ -484,10 +488,45 @@ fn while_nobody_knows_whom_to_trust_no_skill_is_on() {
         place.off("a")
     );
     assert!(
-        place.skills.shelf().get("b").is_none(),
+        place.skills.catalog().get("b").is_none(),
         "the owner may have distrusted it"
     );
     assert!(file.exists(), "it is left where it is");
     std::fs::remove_file(&file).expect("own file");
-    assert!(place.skills.shelf().get("b").is_some());
+    assert!(place.skills.catalog().get("b").is_some());
+}
+
+#[test]
+fn what_a_head_says_and_is_not_read_is_said() {
+    let place = Place::new();
+    let check = |head: &str, expected: &[&str]| {
+        let file = format!("---\nname: a\ndescription: x\n{head}\n---\nDo it.\n");
+        put(&place.at("a/SKILL.md"), file.as_bytes());
+        let statuses = place.skills.statuses();
+        let mistakes = &statuses.first().expect("it is there").mistakes;
+        let is_it = |(found, words): (&String, &&str)| found.starts_with(words);
+        assert!(
+            mistakes.len() == expected.len() && mistakes.iter().zip(expected).all(is_it),
+            "{head}: {mistakes:?}"
+        );
+        let catalog = place.skills.catalog();
+        assert_eq!(catalog.get("a").expect("it is on").mistakes, *mistakes);
+    };
+    check("license: MIT\nmetadata:\n  a: b\nneeds:\nexamples:", &[]);
+    check("needs:\n  programs: [curl]\n  notes: 7", &[]);
+    check("needs: curl", &["its `needs` is not read: "]);
+    check("needs:\n  programs: curl", &["its `needs` is not read: "]);
+    check("examples: [hello]", &["its `examples` is not read: "]);
+    check(
+        "always-on: true\nneeds:\n  program: [curl]",
+        &[
+            "it has the unknown key `always-on`",
+            "it has the unknown key `needs.program`",
+        ],
+    );
+    let four = "\n- {ask: a, expect: b}".repeat(4);
+    check(
+        &format!("examples:{four}"),
+        &["it has 4 `examples`, of which 3 are read"],
+    );
 }

@@ -1,4 +1,4 @@
-//! Whether a SKILL.md may be used: what it must be like, and whose word stands for it.
+//! Decides whether a SKILL.md may be used: its required form, and who must trust it.
 
 use std::ffi::OsStr;
 use std::fs::{File, Metadata, OpenOptions};
@@ -61,7 +61,7 @@ impl Candidate<'_> {
             _ if self.bundled => return Ok(contents),
             _ => {}
         }
-        // The owner's word would be about less than what lies there.
+        // The owner's word would be about less than what is there.
         if let Some(why) = tree.unseen(dir) {
             return Err(Why::Wrong(why));
         }

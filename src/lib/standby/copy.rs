@@ -112,7 +112,7 @@ pub(super) fn make(
     prove(env, dir)
 }
 
-/// Proves what lies in `dir`.
+/// Proves what is in `dir`.
 pub(super) fn prove(env: &Environment, dir: &Path) -> Result<Copy, Error> {
     let path = dir.join("state").join(WHOLE);
     let (whole, since) = read_seal(&path)?.ok_or_else(|| Error::Nothing(dir.to_owned()))?;

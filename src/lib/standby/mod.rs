@@ -1,4 +1,4 @@
-//! Warm standby: a second machine keeps a checked copy of this home and takes over when it is told to.
+//! Warm standby and its failover: a second machine keeps a checked copy of this home and takes over when it is told to.
 //!
 //! The primary pushes with rsync; the replica is a directory on the standby:
 //!
@@ -14,7 +14,7 @@
 //!
 //! A push copies the databases aside first and sends them last: the transcripts in a replica are as new as its queue or newer,
 //! as after a crash. How far channels have read is copied before them, then what waits in spools, and sent behind them: no
-//! message falls between the two. A copy of a replica is made in the same order. Not by Litestream 0.5: beside SQLite's automatic checkpoints it loses rows of its replica for good
+//! message falls between the two. A copy of a replica is made in the same order. Not by Litestream 0.5: next to SQLite's automatic checkpoints it loses rows of its replica permanently
 //! (docs/howto/backup.md has figures).
 //!
 //! A promotion writes its generation into the replica before it changes anything: a primary that reads a newer one than its own
@@ -97,7 +97,7 @@ pub enum Error {
     NoRsync,
     #[error("rsync: {0}")]
     Rsync(String),
-    #[error("`{0}` is no place for a replica")]
+    #[error("`{0}` is not a valid place for a replica")]
     NoPlace(String),
     /// The home has a standby already: two could both take over.
     #[error("the standby of this home is {0}")]
@@ -118,7 +118,7 @@ pub enum Error {
     #[error("there is an agent already: {}", .0.display())]
     Occupied(PathBuf),
     /// No push into the replica was complete.
-    #[error("{}: nothing whole was pushed yet", .0.display())]
+    #[error("{}: no complete push yet", .0.display())]
     Nothing(PathBuf),
     #[error("{}: {why}", path.display())]
     Damaged { path: PathBuf, why: String },

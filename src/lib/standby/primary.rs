@@ -20,7 +20,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 const IDLE: Duration = Duration::from_millis(EVERY_MS.unsigned_abs());
 const AFTER_FAILURE: Duration = Duration::from_secs(5);
 
-/// Of the state, beside what a backup leaves out: databases (copies of them are pushed), what is made again, what belongs to
+/// Of the state, in addition to what a backup leaves out: databases (copies of them are pushed), what is rebuilt, what belongs to
 /// this machine or process. A pattern with a slash at its start holds at the top alone.
 const LEFT: [&str; 7] = [
     "--exclude=/*.db*",
@@ -32,7 +32,7 @@ const LEFT: [&str; 7] = [
     "--exclude=.*.tmp-*",
 ];
 /// Of the directory of a channel: what it and the daemon tell each other of messages that go out, as new as the rest of the
-/// state. What else lies there is the channel's own: how far it has read.
+/// state. What else is there is the channel's own: how far it has read.
 const OF_CHANNEL: [&str; 6] = ["out", "sending", "files", "replies", "channel.json", "boot"];
 /// What is neither: messages that come in, what holds for this machine alone.
 const NOT_OF_CHANNEL: [&str; 4] = ["spool", "lock", "events", "elsewhere"];
@@ -127,7 +127,7 @@ impl Primary {
     /// Pushes when something changed or it is time. Blocking.
     ///
     /// # Errors
-    /// [`Error::Replaced`] and [`Error::Role`] are for good. What else fails is tried again, and told by [`Record::alarm`].
+    /// [`Error::Replaced`] and [`Error::Role`] are permanent. What else fails is tried again, and told by [`Record::alarm`].
     pub fn step(&mut self) -> Result<(), Error> {
         let queue = stamps(&self.home.queue_db());
         let pause = match queue != self.queue {
@@ -197,7 +197,7 @@ impl Primary {
         if !self.secrets {
             left.extend(secrets.iter().map(String::as_str));
         }
-        // Under a system unit it lies in the state.
+        // Under a system unit it is in the state.
         let below = self.home.workspace().strip_prefix(self.home.state());
         let below = below.map(|below| format!("--exclude=/{}", below.display()));
         left.extend(below.iter().map(String::as_str));

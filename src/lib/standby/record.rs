@@ -9,7 +9,7 @@ use crate::clock;
 use crate::config::Home;
 use crate::sys::atomic::{self, Durability};
 
-/// What lies in the directory of a channel while the agent runs elsewhere, see agent-channel(7).
+/// What is in the directory of a channel while the agent runs elsewhere, see agent-channel(7).
 const ELSEWHERE: &str = "elsewhere";
 /// Pushes that are so late are told.
 const LATE_MS: i64 = 10 * 60_000 + EVERY_MS;

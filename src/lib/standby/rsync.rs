@@ -104,7 +104,7 @@ impl Rsync {
         Err(Error::Rsync(text::shorten(&why, 200)))
     }
 
-    /// As [`Rsync::copy`], on this machine; what is not a directory itself is no source, because a link would lead elsewhere.
+    /// As [`Rsync::copy`], on this machine; what is not a directory itself is not a source, because a link would lead elsewhere.
     pub(super) fn copy_here(&self, from: &Path, to: &Path, more: &[&str]) -> Result<(), Error> {
         if !from.symlink_metadata().is_ok_and(|meta| meta.is_dir()) {
             return Err(Error::Damaged {

@@ -1,4 +1,5 @@
-//! [`Standby`]: a home that waits. It looks at what the primary pushes, proves a copy every hour, says both, and takes over.
+//! [`Standby`]: a home that waits. It looks at what the primary pushes, proves a copy every hour, says both, and takes
+//! over when it is promoted (failover).
 //!
 //! | a kill of a promotion after | leaves |
 //! |---|---|

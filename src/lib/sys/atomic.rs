@@ -16,7 +16,7 @@ use super::Error;
 /// What must survive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Durability {
-    /// A power cut: file and directory are on the disk when the call returns.
+    /// A power cut: file and directory are on disk when the call returns.
     Full,
     /// A crash of the process: a reader sees the old or the new file, never a part.
     Rename,
@@ -73,17 +73,30 @@ pub fn read(path: &Path) -> Result<Option<Vec<u8>>, Error> {
     }
 }
 
-/// Nothing waits for whoever would write into a FIFO in its place.
 fn read_file(path: &Path) -> std::io::Result<Vec<u8>> {
-    let flags = libc::O_NONBLOCK | libc::O_CLOEXEC;
-    let mut file = File::options().read(true).custom_flags(flags).open(path)?;
-    let meta = file.metadata()?;
-    if !meta.is_file() && !meta.is_dir() {
-        return Err(std::io::Error::other("it is no regular file"));
-    }
     let mut bytes = Vec::new();
-    file.read_to_end(&mut bytes)?;
+    open(path)?.read_to_end(&mut bytes)?;
     Ok(bytes)
+}
+
+/// Opens a regular file, or a directory, for reading. Nothing waits for a writer of a FIFO in its place.
+///
+/// # Errors
+/// When it cannot be opened, or something else is there.
+pub fn open(path: &Path) -> std::io::Result<File> {
+    let flags = libc::O_NONBLOCK | libc::O_CLOEXEC;
+    let is_other = |_| std::io::Error::other("it is no regular file");
+    let open = File::options().read(true).custom_flags(flags).open(path);
+    let file = open.map_err(|error| match error.raw_os_error() {
+        // A socket.
+        Some(libc::ENXIO) => is_other(()),
+        _ => error,
+    })?;
+    let meta = file.metadata()?;
+    match meta.is_file() || meta.is_dir() {
+        true => Ok(file),
+        false => Err(is_other(())),
+    }
 }
 
 /// Reads a JSON file that this process owns: absent means `None`; one that cannot be parsed is
@@ -98,23 +111,11 @@ pub fn read_json<T: serde::de::DeserializeOwned>(path: &Path) -> Result<Option<T
     match serde_json::from_slice(&bytes) {
         Ok(value) => Ok(Some(value)),
         Err(error) => {
-            let aside = set_aside(path)?;
+            let aside = super::quarantine_file(path)?;
             tracing::error!(file = %path.display(), aside = %aside.display(), %error, "unreadable file set aside");
             Ok(None)
         }
     }
-}
-
-/// Renames `path` to `NAME.corrupt-<milliseconds>` and returns the new name.
-///
-/// # Errors
-/// When the rename fails.
-pub fn set_aside(path: &Path) -> Result<PathBuf, Error> {
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".corrupt-{}", crate::clock::now_ms()));
-    let aside = path.with_file_name(name);
-    std::fs::rename(path, &aside).map_err(Error::at("set aside", path))?;
-    Ok(aside)
 }
 
 /// Removes the temporary files of writers that died more than an hour ago.
@@ -181,12 +182,16 @@ fn temp_beside(path: &Path) -> PathBuf {
 }
 
 fn fill(temp: &Path, bytes: &[u8], durability: Durability) -> std::io::Result<()> {
-    let mut file = OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o600)
-        .open(temp)?;
+    let create = || {
+        // Nothing that is there is written to: another process may have put a link there.
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true).mode(0o600).open(temp)
+    };
+    let mut file = create().or_else(|error| match error.kind() {
+        // What an earlier process of this number left.
+        std::io::ErrorKind::AlreadyExists => std::fs::remove_file(temp).and_then(|()| create()),
+        _ => Err(error),
+    })?;
     file.write_all(bytes)?;
     if durability == Durability::Full {
         file.sync_all()

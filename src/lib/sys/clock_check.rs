@@ -49,8 +49,21 @@ pub enum Reading {
     Behind,
 }
 
-/// What the daemon of this process knows; `None` in programs that do not look.
-static CHECK: Mutex<Option<(Known, Moment)>> = Mutex::new(None);
+/// A clock that went back by more was set: leap seconds and a slow oscillator are far less.
+const SET_BACK_MS: i64 = 3_600_000;
+
+/// What the daemon of this process knows.
+struct Check {
+    known: Known,
+    /// When it was asked last.
+    asked: Moment,
+    /// Whether it was asked already: what was known before is of another boot, maybe.
+    is_running: bool,
+    was_set_back: bool,
+}
+
+/// `None` in programs that do not look.
+static CHECK: Mutex<Option<Check>> = Mutex::new(None);
 
 /// Begins with what an earlier daemon knew; one that knows nothing believes the clock.
 pub fn begin(known: Option<Known>) {
@@ -58,26 +71,56 @@ pub fn begin(known: Option<Known>) {
         at: clock::now_ms(),
         doubted_ms: 0,
     });
-    *CHECK.lock() = Some((known, Moment::now()));
+    *CHECK.lock() = Some(Check {
+        known,
+        asked: Moment::now(),
+        is_running: false,
+        was_set_back: false,
+    });
 }
 
 /// Returns what is known now, to be kept; `None` in a program that does not look.
 pub fn known() -> Option<Known> {
-    CHECK.lock().map(|(known, _)| known)
+    CHECK.lock().as_ref().map(|check| check.known)
 }
 
-/// Returns what to think of `now`, milliseconds since 1970 UTC. It is to be asked now and then, or a slow clock is not
+/// Returns true once the clock was set back by more than an hour while this process ran, and may be right since.
+pub fn was_set_back() -> bool {
+    CHECK
+        .lock()
+        .as_ref()
+        .is_some_and(|check| check.was_set_back)
+}
+
+/// Returns what to think of `now`, milliseconds since 1970 UTC. It is to be asked from time to time, or a slow clock is not
 /// told from one that jumped.
 pub fn read(now: i64) -> Reading {
     let mut check = CHECK.lock();
-    let Some((known, before)) = check.as_mut() else {
+    let Some(check) = check.as_mut() else {
         return Reading::Plausible;
     };
     let moment = Moment::now();
-    let passed = i64::try_from(moment.since(*before).as_millis()).unwrap_or(i64::MAX);
-    let (knows, reading) = judge(*known, passed, now, || is_synchronised(now));
-    (*known, *before) = (knows, moment);
-    reading
+    let passed = i64::try_from(moment.since(check.asked).as_millis()).unwrap_or(i64::MAX);
+    check.asked = moment;
+    check.read(passed, now, || is_synchronised(now))
+}
+
+impl Check {
+    /// Does [`read`] after `passed_ms`.
+    fn read(
+        &mut self,
+        passed_ms: i64,
+        now: i64,
+        is_synchronised: impl FnOnce() -> bool,
+    ) -> Reading {
+        let expected = self.known.at.saturating_add(passed_ms);
+        let (known, reading) = judge(self.known, passed_ms, now, is_synchronised);
+        self.known = known;
+        let is_back = reading == Reading::Plausible && now < expected.saturating_sub(SET_BACK_MS);
+        self.was_set_back |= self.is_running && is_back;
+        self.is_running = true;
+        reading
+    }
 }
 
 /// Returns what is known after `passed_ms` at which the clock shows `now`, and what to think of it.
@@ -139,6 +182,30 @@ mod tests {
     const NOW: i64 = 20_000 * DAY;
 
     #[test]
+    fn a_clock_that_is_set_back_while_we_look_is_known_and_one_before_the_start_is_not() {
+        let mut check = Check {
+            known: Known {
+                at: NOW,
+                doubted_ms: 0,
+            },
+            asked: Moment::now(),
+            is_running: false,
+            was_set_back: false,
+        };
+        let hour = 3_600_000;
+        let mut read = |now: i64, expected: bool| {
+            assert_eq!(check.read(5_000, now, || false), Reading::Plausible);
+            assert_eq!(check.was_set_back, expected, "{now}");
+        };
+        read(NOW - 8 * hour, false);
+        read(NOW - 8 * hour + 5_000, false);
+        read(NOW, false);
+        read(NOW - hour / 2, false);
+        read(NOW - 8 * hour, true);
+        read(NOW - 8 * hour + 5_000, true);
+    }
+
+    #[test]
     fn a_clock_far_from_what_is_known_is_doubted_for_a_day_of_running() {
         let known = Known {
             at: NOW,
@@ -170,7 +237,7 @@ mod tests {
         check(0, false, (doubted(NOW + 5_000), Reading::Behind));
         check(i64::MIN, false, (doubted(NOW + 5_000), Reading::Behind));
 
-        // Whatever is restarted meanwhile: what is known goes on.
+        // Whatever is restarted meanwhile: what is known continues.
         let far = |hour: i64| NOW + 3650 * DAY + hour * 3_600_000;
         let mut known = known;
         for hour in 1..=24 {

@@ -52,7 +52,7 @@ impl DirWatch {
                 Ok(events) => {
                     for event in events {
                         let dir = self.dirs.get(&event.wd);
-                        // Beside the directory itself everything else of its parent is seen.
+                        // Next to the directory itself everything else of its parent is seen.
                         let is_beside = dir == Some(&self.parent)
                             && event.name.as_deref() != Some(self.name.as_os_str());
                         changed |= !is_beside;

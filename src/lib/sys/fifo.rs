@@ -33,7 +33,7 @@ pub enum Rung {
 /// read-write and non-blocking.
 ///
 /// # Errors
-/// When something else stands at `path`, or a FIFO that is not ours alone.
+/// When something else is at `path`, or a FIFO that is not ours alone.
 pub fn open(path: &Path) -> Result<File, Error> {
     match nix::unistd::mkfifo(path, Mode::S_IRUSR | Mode::S_IWUSR) {
         Ok(()) | Err(Errno::EEXIST) => {}
@@ -68,7 +68,7 @@ pub fn open(path: &Path) -> Result<File, Error> {
 /// Writes one line (without its newline) into the FIFO at `path`, without ever waiting.
 ///
 /// # Errors
-/// When the line is longer than [`MAX_LINE`], the path is no FIFO, or we may not write (EACCES).
+/// When the line is longer than [`MAX_LINE`], the path is not a FIFO, or we may not write (EACCES).
 pub fn ring(path: &Path, line: &str) -> Result<Rung, Error> {
     if line.len() + 1 > MAX_LINE {
         return Err(Error::at("write", path)(std::io::Error::from(
@@ -78,7 +78,7 @@ pub fn ring(path: &Path, line: &str) -> Result<Rung, Error> {
     let mut options = OpenOptions::new();
     options
         .write(true)
-        .custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC);
+        .custom_flags(libc::O_NONBLOCK | libc::O_NOFOLLOW | libc::O_CLOEXEC);
     let mut file = match options.open(path) {
         Ok(file) => file,
         Err(error)

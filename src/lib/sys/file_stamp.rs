@@ -1,4 +1,4 @@
-//! Whether a file is the one that was seen before.
+//! Detects whether a file has changed since it was last seen.
 
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;

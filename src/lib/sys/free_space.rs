@@ -7,7 +7,7 @@ use nix::sys::statvfs::{Statvfs, statvfs};
 /// With less free a database cannot grow: SQLite adds pages, and what is written whole needs a second copy.
 const FULL: u64 = 256 << 10;
 
-/// Returns the bytes that may still be written beside `dir`; `None` when nobody knows.
+/// Returns the bytes that may still be written next to `dir`; `None` when nobody knows.
 pub fn free_space(dir: &Path) -> Option<u64> {
     statvfs(dir).ok().as_ref().and_then(available)
 }

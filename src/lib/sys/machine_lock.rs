@@ -5,7 +5,7 @@
 //! to a unit, `$XDG_RUNTIME_DIR` is absent in cron, home and state differ from unit to unit. The kernel
 //! takes the name back when the process ends, however it ends, and nothing stays behind.
 //!
-//! Every user can take a name, so what another user holds (but for root) is told and not obeyed: nobody can
+//! Every user can take a name, so what another user holds (except for root) is told and not obeyed: nobody can
 //! lock our user out.
 
 use std::io;

@@ -8,11 +8,14 @@ mod dir_watch;
 pub mod fifo;
 mod file_stamp;
 mod file_watcher;
+mod foreign_file;
 mod free_space;
+mod held_dir;
 pub mod jsonl;
 pub mod lock;
 pub mod machine_lock;
 mod opened_files;
+mod quarantine_file;
 pub mod release_memory;
 mod scratch_dir;
 pub mod sd_notify;
@@ -21,8 +24,11 @@ pub use blocking::blocking;
 pub use dir_watch::DirWatch;
 pub use file_stamp::Version;
 pub use file_watcher::{file_watcher, watch_changes};
+pub use foreign_file::read_foreign;
 pub use free_space::{free_space, is_full};
+pub use held_dir::HeldDir;
 pub use opened_files::OpenedFiles;
+pub use quarantine_file::quarantine_file;
 pub use scratch_dir::ScratchDir;
 
 use std::path::{Path, PathBuf};
@@ -50,6 +56,15 @@ pub fn modified_at(path: &Path) -> Option<i64> {
         .duration_since(std::time::UNIX_EPOCH)
         .ok()?;
     i64::try_from(since.as_millis()).ok()
+}
+
+/// Returns true when nothing more can be written there: the disk or a quota is full, or the file system is only read.
+pub fn is_no_room(error: &std::io::Error) -> bool {
+    use std::io::ErrorKind::{QuotaExceeded, ReadOnlyFilesystem, StorageFull};
+    matches!(
+        error.kind(),
+        StorageFull | QuotaExceeded | ReadOnlyFilesystem
+    )
 }
 
 impl Error {

@@ -17,7 +17,7 @@ pub struct OpenedFiles {
     unknown: Vec<PathBuf>,
 }
 
-/// Which file lies at a path.
+/// Which file is at a path.
 type Identity = Option<(u64, u64)>;
 
 /// What happened to the files that were watched.
@@ -62,7 +62,7 @@ impl OpenedFiles {
         watch
     }
 
-    /// Returns what happened since, and ends the watch. Where the kernel lost count, or another file lies at a path,
+    /// Returns what happened since, and ends the watch. Where the kernel lost count, or another file is at a path,
     /// the file counts as opened. Blocks.
     pub fn take(self) -> Opened {
         let Self {

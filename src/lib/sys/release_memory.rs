@@ -26,7 +26,7 @@ pub fn keep_for_turns() {
     }
 }
 
-/// Gives memory back that the start and past turns took: unused heap, and the pages of the program file, which lie in the
+/// Gives memory back that the start and past turns took: unused heap, and the pages of the program file, which are in the
 /// page cache as well and are mapped again when they are used, 64 KB at a time. Blocks for some milliseconds.
 ///
 /// # Errors

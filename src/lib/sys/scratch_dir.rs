@@ -30,7 +30,7 @@ impl Drop for ScratchDir {
     fn drop(&mut self) {
         match std::fs::remove_dir_all(&self.0) {
             Err(error) if error.kind() != ErrorKind::NotFound => {
-                tracing::warn!(%error, dir = %self.0.display(), "a scratch directory stays");
+                tracing::warn!(%error, "could not remove scratch directory {}", self.0.display());
             }
             Ok(()) | Err(_) => {}
         }

@@ -38,7 +38,7 @@ impl Systemd {
     }
 
     /// Sends `state`: `READY=1`, `WATCHDOG=1`, several with newlines between them. Failing to be
-    /// heard is no error: the daemon works without systemd.
+    /// heard is not an error: the daemon works without systemd.
     pub fn say(&self, state: &str) {
         let Some(name) = &self.socket else { return };
         let address = match name.as_bytes().strip_prefix(b"@") {
@@ -48,7 +48,7 @@ impl Systemd {
         let sent = address
             .and_then(|address| UnixDatagram::unbound()?.send_to_addr(state.as_bytes(), &address));
         if let Err(error) = sent {
-            tracing::warn!(%error, "systemd could not be told");
+            tracing::warn!(%error, "cannot notify systemd");
         }
     }
 

@@ -1,15 +1,15 @@
-//! A command as the shell would read it, when it is one plain command and nothing else.
+//! Splits a shell command into its arguments, when it is a single plain command.
 //!
-//! What is bound to a program and its arguments (a pattern of the settings, an owner's yes for a whole
-//! conversation) must mean what `/bin/sh` makes of the text. So only those texts are read in which a
-//! shell has nothing to do but to split words; every other is a shell text and has no argv.
+//! A permission bound to a program and its arguments (a pattern in the settings, an owner's approval for a whole
+//! conversation) must match how `/bin/sh` interprets the text. So a text is split only where the shell would do
+//! nothing but split words; any other text has no argv.
 
 use super::hidden_chars;
 
-/// Longer commands are nobody's habit.
+/// Longer commands are not split, bytes.
 const MAX: usize = 4096;
 
-/// Words that are the shell's own grammar where a command begins.
+/// Words that are shell grammar at the beginning of a command.
 const GRAMMAR: [&str; 20] = [
     "if",
     "then",
@@ -68,7 +68,7 @@ pub fn plain(command: &str) -> Option<Vec<String>> {
     is_program.then_some(words)
 }
 
-/// Returns the first word and what stands after it.
+/// Returns the first word and what is after it.
 fn word(text: &str) -> Option<(String, &str)> {
     let end = text.find(|c: char| !is_bare(c)).unwrap_or(text.len());
     let (bare, rest) = text.split_at(end);
@@ -84,7 +84,7 @@ fn word(text: &str) -> Option<(String, &str)> {
     Some((word, after))
 }
 
-/// Whether no shell does anything with it, wherever in an argument it stands. Not `~`, which some expand
+/// Whether no shell does anything with it, wherever in an argument it is. Not `~`, which some expand
 /// after `=` and `:`, nor letters beyond ASCII, of which some are blanks in some places.
 fn is_bare(c: char) -> bool {
     c.is_ascii_alphanumeric() || "_-./+:,@%=".contains(c)

@@ -81,7 +81,7 @@ impl<'a> FrontMatter<'a> {
 }
 
 impl Field<'_> {
-    /// Returns the value as a string; one that is no YAML string as it stands.
+    /// Returns the value as a string; one that is not a YAML string as it is.
     pub fn text(&self) -> String {
         let value = yaml::<HashMap<String, String>>(self.block).ok();
         value

@@ -6,7 +6,7 @@
 //! letters that run from right to left, the flags of England, Scotland and Wales. The classes are
 //! Unicode's (UAX #9 for direction, UTS #51 for emoji, UAX #31 for joiners).
 
-/// A hidden character and where it stands.
+/// A hidden character and where it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Hidden {
     /// Its line, from 1.
@@ -85,9 +85,9 @@ fn what(c: char) -> &'static str {
     }
 }
 
-/// Returns where hidden characters stand in a line, in order. Anybody may have written it: the time is linear in
+/// Returns where hidden characters are in a line, in order. Anybody may have written it: the time is linear in
 /// its length.
-fn hidden_at(line: &[char]) -> impl Iterator<Item = usize> {
+pub(super) fn hidden_at(line: &[char]) -> impl Iterator<Item = usize> {
     let has_leftward = line.iter().any(|c| runs_leftwards(*c));
     (0..line.len()).filter(move |at| is_hidden(line, *at, has_leftward))
 }
@@ -120,6 +120,15 @@ fn is_hidden(line: &[char], at: usize, has_leftward: bool) -> bool {
         | '\u{fff9}'..='\u{fffb}'
         | '\u{1bca0}'..='\u{1bca3}' => true,
         '\u{1d173}'..='\u{1d17a}' => true,
+        '\u{180b}'..='\u{180d}' | '\u{180f}' => {
+            !before.is_some_and(|c| matches!(c, '\u{1820}'..='\u{18aa}'))
+        }
+        // Joiners of hieroglyphs, and of the digits of Brahmi.
+        '\u{13430}'..='\u{13455}' => !before.is_some_and(is_hieroglyph),
+        '\u{1107f}' => !before.is_some_and(|c| matches!(c, '\u{11052}'..='\u{11065}')),
+        '\u{16fe4}' => !before.is_some_and(|c| matches!(c, '\u{18b00}'..='\u{18cff}')),
+        // No character stands there, and none will be seen.
+        '\u{fff0}'..='\u{fff8}' | '\u{e0080}'..='\u{e00ff}' | '\u{e01f0}'..='\u{e0fff}' => true,
         '\u{fe0e}' | '\u{fe0f}' => !before.is_some_and(has_two_forms),
         '\u{fe00}'..='\u{fe0d}' => !before.is_some_and(has_variants),
         '\u{e0100}'..='\u{e01ef}' => !before.is_some_and(is_ideograph),
@@ -146,7 +155,7 @@ fn joins(line: &[char], at: usize) -> bool {
     if before.is_some_and(of_script) {
         return true;
     }
-    // A tone of skin or the selector stands between an emoji and what joins it to the next.
+    // A tone of skin or the selector is between an emoji and what joins it to the next.
     let emoji = line[..at]
         .iter()
         .rfind(|c| !matches!(**c, '\u{fe0f}' | '\u{1f3fb}'..='\u{1f3ff}'));
@@ -171,6 +180,10 @@ fn has_variants(c: char) -> bool {
     is_ideograph(c)
         || matches!(c, '\u{1000}'..='\u{109f}' | '\u{1820}'..='\u{18aa}' | '\u{2200}'..='\u{22ff}' | '\u{2a00}'..='\u{2aff}'
             | '\u{3000}'..='\u{303f}' | '\u{a840}'..='\u{a87f}' | '\u{ff00}'..='\u{ff60}')
+}
+
+fn is_hieroglyph(c: char) -> bool {
+    matches!(c, '\u{13000}'..='\u{1342f}' | '\u{13460}'..='\u{143ff}')
 }
 
 fn is_ideograph(c: char) -> bool {
@@ -238,6 +251,9 @@ mod tests {
             ],
         );
         check("x\u{feff}", &["1:2 U+FEFF, which has no width"]);
+        for c in "\u{180b}\u{180f}\u{13430}\u{13455}\u{16fe4}\u{1107f}\u{fff0}\u{e0080}".chars() {
+            assert_eq!(find(&format!("x{c}"), 9).len(), 1, "{}", c.escape_unicode());
+        }
         check("a\u{e0041}", &["1:2 U+E0041, a tag, which nobody sees"]);
         check("a\u{1b}[2J", &["1:2 U+001B, a control character"]);
         check("a\rb", &["1:2 U+000D, a control character"]);
@@ -245,7 +261,7 @@ mod tests {
             "\u{200f}left",
             &["1:1 U+200F, which turns the direction of text"],
         );
-        // Bytes in selectors: after a letter, and all but the first after an emoji.
+        // Bytes in selectors: after a letter, and all except the first after an emoji.
         check(
             "a\u{fe01}",
             &["1:2 U+FE01, a variation selector where nothing varies"],
@@ -265,6 +281,7 @@ mod tests {
             "می\u{200c}خواهم क\u{94d}\u{200d}ष",
             "שלום \u{200f}(a)",
             "葛\u{e0100} ≨\u{fe00}",
+            "\u{182d}\u{180b} \u{13000}\u{13430}\u{13001}",
             "🏴\u{e0067}\u{e0062}\u{e0073}\u{e0063}\u{e0074}\u{e007f}",
         ] {
             assert_eq!(find(text, 9), [], "{}", text.escape_unicode());

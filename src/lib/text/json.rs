@@ -1,4 +1,4 @@
-//! JSON from outside, with a bounded depth. What is deeper than serde_json reads back would be taken in once and
+//! JSON from outside, with a bounded depth. What is deeper than serde_json reads back would be accepted once and
 //! never be readable again; so every door looks at the depth first, by the bytes alone.
 
 use std::borrow::Cow;
@@ -11,7 +11,7 @@ pub(crate) const MAX_DEPTH: usize = 32;
 /// Reads JSON that somebody sent.
 ///
 /// # Errors
-/// When it is no JSON, not of this type, or deeper than [`MAX_DEPTH`].
+/// When it is not JSON, not of this type, or deeper than [`MAX_DEPTH`].
 pub(crate) fn parse<T: DeserializeOwned>(json: &[u8]) -> serde_json::Result<T> {
     if is_too_deep(json) {
         let why = format!("lists and objects are nested more than {MAX_DEPTH} deep");

@@ -1,6 +1,6 @@
 //! What changed between two texts, line by line, as a person reads it: `-` before what goes, `+` before what comes.
 
-/// Lines beside a change that are shown.
+/// Lines next to a change that are shown.
 const AROUND: usize = 2;
 /// The most lines of either text between the first and the last change that are compared; of more all go and all come.
 const MOST: usize = 1_500;

@@ -80,8 +80,8 @@ pub fn file_name(name: &str, signs: &str) -> String {
     }
 }
 
-/// Returns true when `word` (one or several) stands in `text` and is no part of a longer word there; both in the same letter
-/// case. Scripts without spaces between words do not show where one ends: there it counts wherever it stands.
+/// Returns true when `word` (one or several) is in `text` and is not a part of a longer word there; both in the same letter
+/// case. Scripts without spaces between words do not show where one ends: there it counts wherever it is.
 pub fn has_word(text: &str, word: &str) -> bool {
     text.match_indices(word).any(|(at, _)| {
         let after = text.get(at + word.len()..).unwrap_or_default();
@@ -100,7 +100,7 @@ fn begins_at(text: &str, word: &str, at: usize) -> bool {
     !goes_on(word.chars().next(), before.chars().next_back())
 }
 
-/// Returns true when the word to which `inner` belongs goes on with `outer`.
+/// Returns true when the word to which `inner` belongs continues with `outer`.
 fn goes_on(inner: Option<char>, outer: Option<char>) -> bool {
     outer.is_some_and(|c| c.is_alphanumeric() && !stands_together(c))
         && !inner.is_some_and(stands_together)
@@ -162,12 +162,16 @@ pub fn counted<T: std::fmt::Display + PartialEq + From<u8> + Copy>(count: T, wha
     format!("{count} {what}{many}")
 }
 
-/// Returns `text` on one line with control and zero-width characters escaped (`\u{…}`), for
-/// terminals, prompts and logs.
+/// Returns `text` on one line with control characters and those that nobody sees escaped (`\u{…}`), for
+/// terminals, prompts and logs. What [`hidden_chars`] finds is among them; of what a language or an emoji needs, only
+/// selectors behind a sign that they change stay as they are.
 pub fn visible(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        let hidden = c.is_control()
+    let chars: Vec<char> = text.chars().collect();
+    let mut unseen = hidden_chars::hidden_at(&chars).peekable();
+    for (at, c) in chars.iter().copied().enumerate() {
+        let hidden = unseen.next_if_eq(&at).is_some()
+            || c.is_control()
             || matches!(
                 c,
                 '\u{ad}'
@@ -213,6 +217,19 @@ mod tests {
         check(185_000, "3 min 5 s");
         check(7_500_000, "2 h 5 min");
         check(90_000_000, "1 d 1 h");
+    }
+
+    #[test]
+    fn what_nobody_sees_is_shown_by_its_code() {
+        let check = |text: &str, expected: &str| assert_eq!(visible(text), expected);
+        check("a\u{180b}\u{fe00}b\tc", "a\\u{180b}\\u{fe00}b\\u{9}c");
+        check(
+            "\u{13430}\u{1bca0}\u{1d173}",
+            "\\u{13430}\\u{1bca0}\\u{1d173}",
+        );
+        check("x\u{fe0f}\u{202e}", "x\\u{fe0f}\\u{202e}");
+        check("❤\u{fe0f} ☎\u{fe0e} Äß 漢字", "❤\u{fe0f} ☎\u{fe0e} Äß 漢字");
+        check("👩\u{200d}👧 \u{feff}", "👩\\u{200d}👧 \\u{feff}");
     }
 
     #[test]

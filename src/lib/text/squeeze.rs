@@ -2,11 +2,13 @@
 
 /// Blanks in a row, and blank lines in a row, that stay as they are.
 const MOST: (usize, usize) = (40, 3);
-/// The same character in a row, and the same line, that stay as they are.
+/// The same character in a row, and the same line, that stay as they are; of a few characters again and again, so many in all.
 const SAME: (usize, usize) = (100, 8);
+/// Characters of the longest such few.
+const PATTERN: usize = 24;
 
-/// Returns `text` with a number in the place of longer runs of blanks, of blank lines, of one character and of one line. A
-/// line of a change with nothing behind its `+` or `-` is blank.
+/// Returns `text` with a number in the place of longer runs of blanks, of blank lines, of one character or a few and of one
+/// line. A line of a change with nothing behind its `+` or `-` is blank.
 pub fn squeeze(text: &str) -> String {
     let mut lines: Vec<String> = Vec::new();
     let mut blank = 0;
@@ -59,12 +61,41 @@ fn in_line(line: &str) -> String {
             run => out.extend(run),
         }
     }
+    (2..=PATTERN).fold(out, |line, length| without_pattern(&line, length))
+}
+
+/// Puts a number in the place of what is the same `length` characters again and again. The time is linear in the line's
+/// length.
+fn without_pattern(line: &str, length: usize) -> String {
+    let chars: Vec<char> = line.chars().collect();
+    if chars.len() <= SAME.0 {
+        return line.to_owned();
+    }
+    let is_again = |at: usize| at >= length && chars.get(at) == chars.get(at - length);
+    let mut out = String::with_capacity(line.len());
+    // What stands before `from` is in `out`.
+    let (mut from, mut at) = (0, length);
+    while at < chars.len() {
+        let first = at;
+        while at < chars.len() && is_again(at) {
+            at += 1;
+        }
+        let begin = (first - length).max(from);
+        let times = (at - begin) / length;
+        if at - begin > SAME.0 && times > 1 {
+            out.extend(chars.get(from..begin + length).into_iter().flatten());
+            out.push_str(&format!("[{times} times]"));
+            from = begin + times * length;
+        }
+        at += 1;
+    }
+    out.extend(chars.get(from..).into_iter().flatten());
     out
 }
 
-/// A Braille pattern without a dot looks like a space.
+/// A Braille pattern without a dot, a note without a head and a letter that only fills room look like a space.
 fn is_blank(c: char) -> bool {
-    c.is_whitespace() || c == '\u{2800}'
+    c.is_whitespace() || matches!(c, '\u{2800}' | '\u{1d159}' | '\u{16fe4}')
 }
 
 #[cfg(test)]
@@ -100,5 +131,21 @@ mod tests {
         let signs = format!("ls #{} && rm -r notes", "#".repeat(3000));
         check(&signs, "ls #[3001 times] && rm -r notes");
         check(&"=".repeat(80), &"=".repeat(80));
+        let room = |pad: &str| format!("ls # {} && rm -r notes", pad.repeat(1000));
+        check(&room(". "), "ls # .[1000 times]  && rm -r notes");
+        check(
+            &room("\u{180b} "),
+            "ls # \u{180b}[1000 times]  && rm -r notes",
+        );
+        check(
+            &room("no news; "),
+            "ls # no news;[1000 times]  && rm -r notes",
+        );
+        check(
+            &room("\u{1d159}\u{2800}"),
+            "ls # [2002 blanks] && rm -r notes",
+        );
+        let table = "|---".repeat(20);
+        check(&table, &table);
     }
 }

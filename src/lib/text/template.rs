@@ -9,7 +9,7 @@
 
 use serde_json::Value;
 
-/// What stands where nothing is.
+/// What is where nothing is.
 const NOTHING: &str = "(none)";
 
 /// A text with places.
@@ -34,7 +34,7 @@ pub enum Fault {
     /// An end without a place.
     #[error("has a `}}` without its `{{`; a brace itself is written twice")]
     Close,
-    /// What stands between the braces leads nowhere.
+    /// What is between the braces leads nowhere.
     #[error(
         "has a place that is no path such as `{{repository.name}}`, `{{}}` or `{{@header}}`; a brace itself is written twice"
     )]

@@ -84,7 +84,29 @@ impl ChangedFiles {
     /// was changed from then until now counts as marked. Blocks.
     pub(super) fn mark_since(&self, began_ms: i64, by: Marking<'_>, change: &Change) {
         let id = format!("{}-{}", by.run, uuid::Uuid::new_v4().simple());
-        self.mark_in(self.period(id, began_ms, by), by.at, change);
+        let period = self.period(id, began_ms, by);
+        if !self.mark_in(&period, by.at, change) {
+            self.cover_rest(period);
+        }
+    }
+
+    /// Marks what `change` changed since `began_ms` where doubted tool servers may write: it was not they. Blocks.
+    pub(super) fn mark_beside_servers(&self, began_ms: i64, by: Marking<'_>, change: &Change) {
+        for server in self.undo.marks.periods.doubted_servers() {
+            let period = Period {
+                below: server.below,
+                ..self.period(by.run.to_owned(), began_ms, by)
+            };
+            self.mark_in(&period, by.at, change);
+        }
+    }
+
+    /// Marks what doubted tool servers may have changed, and nobody has marked since, as what nobody wanted. Blocks.
+    pub(super) fn settle_servers(&self) {
+        for period in self.undo.marks.periods.doubted_servers() {
+            // What is not marked now stays doubtful.
+            self.mark_in(&period, clock::now_ms(), &Change::default());
+        }
     }
 
     /// Returns a time from `since` on in which `by` may change files.
@@ -101,14 +123,19 @@ impl ChangedFiles {
 
     /// Marks what was changed in times that nobody saw the end of: the daemon was killed. Blocks.
     pub fn mark_unended(&self) {
-        for period in self.undo.marks.periods.open() {
+        let mut open = self.undo.marks.periods.open();
+        // The doubted ones first: what another has marked is in doubt no more.
+        open.sort_by_key(|period| period.asked);
+        for period in open {
             tracing::warn!(
                 run = period.run,
                 "what this run changed when the agent was ended is marked as untrusted"
             );
             let id = period.id.clone();
             // Nobody knows what was there before.
-            self.mark_in(period, clock::now_ms(), &Change::default());
+            if !self.mark_in(&period, clock::now_ms(), &Change::default()) {
+                self.cover_rest(period);
+            }
             self.end(&id);
         }
     }
@@ -116,7 +143,24 @@ impl ChangedFiles {
     /// Notes that the tool server `name` may change these files and directories at any time since `since`. Blocks when it was
     /// not noted before.
     pub(super) fn note_server(&self, name: &str, since: i64, writes: &[PathBuf]) {
-        let id = format!("{SERVER}{name}");
+        // The owner let it write there.
+        self.note_server_as((name, format!("{SERVER}{name}")), true, since, writes);
+    }
+
+    /// Notes that a run to which nobody said yes calls the tool server `name`: since then nobody may want what it changes,
+    /// within its calls or later. Blocks when it was not noted before.
+    pub(super) fn doubt_server(&self, name: &str, since: i64, writes: &[PathBuf]) {
+        // No server is called so.
+        self.note_server_as((name, format!("{SERVER}{name}!")), false, since, writes);
+    }
+
+    fn note_server_as(
+        &self,
+        (name, id): (&str, String),
+        asked: bool,
+        since: i64,
+        writes: &[PathBuf],
+    ) {
         let marks = &self.undo.marks;
         if marks.periods.open().iter().any(|period| period.id == id) {
             return;
@@ -138,23 +182,24 @@ impl ChangedFiles {
             since,
             until: None,
             run: format!("the tool server {name}"),
-            // The owner let it write there.
-            asked: true,
+            asked,
             below: below.collect(),
         };
         if let Err(error) = marks.periods.begin(&period, false) {
-            tracing::error!(%error, "what a tool server changes outside of its calls does not count as untrusted");
+            tracing::error!(%error, "files that the tool server {name} changes outside its calls are not marked as untrusted; repair state/untrusted-periods.json and restart the daemon");
         }
     }
 
-    /// Notes that all that was changed in a period is marked. Blocks.
+    /// Records that all files changed in a period are marked. Blocks.
     pub(super) fn end(&self, id: &str) {
         if let Err(error) = self.undo.marks.periods.end(id) {
-            tracing::error!(%error, "files that are changed from now on count as untrusted");
+            tracing::error!(%error, "state/untrusted-periods.json could not be updated: all workspace files changed from now on are treated as untrusted; make it writable and restart the daemon");
         }
     }
 
-    fn mark_in(&self, period: Period, at: i64, change: &Change) {
+    /// Marks what `change` changed in `period`; returns whether that was all of it.
+    fn mark_in(&self, period: &Period, at: i64, change: &Change) -> bool {
+        let marks = &self.undo.marks;
         let mut changed = Vec::new();
         let mut left = TOGETHER;
         let by = Marking {
@@ -162,7 +207,7 @@ impl ChangedFiles {
             asked: period.asked,
             at,
         };
-        // What lies beside the workspace is not walked through.
+        // What is next to the workspace is not walked through.
         let mut is_known = period.below.iter().all(|dir| Path::new(dir).is_relative());
         let is_whole = self.walk(&mut |path, metadata| {
             // Also moved ones: a rename changes the time of the inode.
@@ -172,6 +217,14 @@ impl ChangedFiles {
                 let is_read = is_file && changed.len() < BY_CONTENT && left > 0;
                 is_known &= is_read || !is_file;
                 let content = is_read.then(|| ContentId::at(path).ok()).flatten();
+                let is_settled = |key: &String| {
+                    let content = || content.clone();
+                    period.is_doubted_server()
+                        && marks.is_settled(key, changed_at(metadata), content)
+                };
+                if self.key(path).as_ref().is_some_and(is_settled) {
+                    return;
+                }
                 left = left.saturating_sub(metadata.len().min(OF_ONE));
                 changed.extend(self.key(path).map(|key| {
                     let owners = change.was_theirs(&key, metadata);
@@ -183,15 +236,16 @@ impl ChangedFiles {
                 }));
             }
         });
-        let marks = &self.undo.marks;
         let command = change.command.as_deref();
         let marked = marks.set_changed(&changed, by, command, change.agreed);
-        if is_whole && is_known && marked.is_ok() {
-            return;
-        }
-        if let Err(error) = marked {
+        if let Err(error) = &marked {
             tracing::error!(%error, "files that a command changed could not be marked as untrusted");
         }
+        is_whole && is_known && marked.is_ok()
+    }
+
+    /// Notes that what was changed in a period until now counts as marked, as not all of it could be looked at.
+    fn cover_rest(&self, period: Period) {
         tracing::warn!(
             "not all that a command changed could be looked at: what was changed meanwhile counts as untrusted"
         );
@@ -200,8 +254,8 @@ impl ChangedFiles {
             until: Some(clock::now_ms()),
             ..period
         };
-        if let Err(error) = marks.periods.begin(&rest, true) {
-            tracing::error!(%error, "files that a command changed do not count as untrusted");
+        if let Err(error) = self.undo.marks.periods.begin(&rest, true) {
+            tracing::error!(%error, "files that a command changed are not marked as untrusted");
         }
     }
 
@@ -279,7 +333,9 @@ impl ChangedFiles {
             };
             for entry in entries.flatten() {
                 if left == 0 {
-                    tracing::warn!("the workspace has too many files: not all were looked at");
+                    tracing::warn!(
+                        "the workspace has too many files: not all were checked for changes"
+                    );
                     return false;
                 }
                 left -= 1;
@@ -303,7 +359,7 @@ pub(super) fn inode(metadata: &Metadata) -> Inode {
     (metadata.dev(), metadata.ino())
 }
 
-/// Returns the words that whoever lists a directory or a link reads of it: its name, or where it leads; `None` when they can
+/// Returns the words that a process that lists a directory or a link reads of it: its name, or where it leads; `None` when they can
 /// be no order.
 pub(super) fn words_of(path: &Path, metadata: &Metadata) -> Option<String> {
     let says = |name: &Path| {
@@ -445,12 +501,63 @@ mod tests {
         let writes = [workspace.join("notes"), beside.clone()];
         files.note_server("s", clock::now_ms(), &writes);
         assert!(is_marked("notes/a.md") && is_marked(outside) && !is_marked("own.md"));
-        // A start looks at what it changed in the workspace; of the rest the time goes on to count.
+        // A start looks at what it changed in the workspace; of the rest the time continues to count.
         files.mark_unended();
         assert!(undo.marks.has("notes/a.md") && !undo.marks.has("own.md"));
         let metadata = Path::new(outside).metadata().expect("it is there");
         assert!(undo.marks.has_file(outside, &metadata));
         assert!(undo.marks.periods.open().is_empty());
+    }
+
+    #[test]
+    fn what_a_doubted_server_writes_later_is_wanted_by_nobody() {
+        let dir = tempfile::tempdir().expect("dir");
+        let (workspace, undo, files) = files_below(dir.path());
+        let at = |key: &str| workspace.join(key);
+        let is_wanted = |key: &str| {
+            let metadata = at(key).metadata().expect("it is there");
+            let content = || ContentId::at(&at(key)).ok();
+            undo.marks.was_asked(key, content) && !undo.marks.is_doubtful(key, &metadata, content)
+        };
+        let writes = [at("a")];
+        let now = clock::now_ms();
+        files.note_server("s", now, &writes);
+        write(&at("a/clean.sh"), "echo as the owner wished");
+        assert!(is_wanted("a/clean.sh"));
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        files.doubt_server("s", clock::now_ms(), &writes);
+        for key in ["a/late.sh", "a/agreed.sh", "own.sh"] {
+            write(&at(key), "echo words of a page");
+        }
+        let wanted = |key| is_wanted(key);
+        assert!(wanted("a/clean.sh") && wanted("own.sh"));
+        assert!(!wanted("a/late.sh") && !wanted("a/agreed.sh"));
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        files.settle_servers();
+        // Their yes holds while it is as it was.
+        undo.marks
+            .agree_to(&["a/agreed.sh".to_owned()], None)
+            .expect("written");
+        files.settle_servers();
+        assert!(!wanted("a/late.sh") && wanted("a/agreed.sh") && wanted("a/clean.sh"));
+        // What a command of the owner's makes is not the server's, and what it adds to stays so.
+        let (run, asked, began) = ("own", true, clock::now_ms());
+        write(&at("a/made.sh"), "echo made by make");
+        write(&at("a/late.sh"), "echo words of a page, and more");
+        let by = Marking {
+            run,
+            asked,
+            at: clock::now_ms(),
+        };
+        files.mark_beside_servers(began, by, &Change::default());
+        assert!(wanted("a/made.sh") && !wanted("a/late.sh"));
+        write(&at("a/agreed.sh"), "echo words of another page");
+        assert!(!wanted("a/agreed.sh"));
+        files.mark_unended();
+        assert!(undo.marks.periods.is_empty());
+        let wanted =
+            ["agreed", "late", "made", "clean"].map(|key| is_wanted(&format!("a/{key}.sh")));
+        assert_eq!(wanted, [false, false, true, true]);
     }
 
     #[test]

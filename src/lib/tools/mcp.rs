@@ -20,7 +20,7 @@ use crate::message::ToolPicture;
 use crate::provider::{BoxFuture, ToolSpec};
 use crate::trust::Provenance;
 
-/// Names that no server may use beside those of our tools: what models call the shell, and the tool that
+/// Names that no server may use in addition to those of our tools: what models call the shell, and the tool that
 /// tells about rare ones.
 const KEPT: [&str; 2] = ["bash", "more_tools"];
 
@@ -64,7 +64,7 @@ pub fn of_servers(
     servers.tools().into_iter().map(tool).collect()
 }
 
-/// Returns the names that no server's tool may have beside `ours`.
+/// Returns the names that no server's tool may have in addition to `ours`.
 pub fn names_taken(ours: &[Arc<dyn Tool>]) -> HashSet<String> {
     ours.iter()
         .map(|tool| tool.spec().name.into_owned())
@@ -94,8 +94,16 @@ struct ServerTool {
 }
 
 impl ServerTool {
-    /// Returns what is known of a call that may change files, before it.
-    async fn change(&self, context: &Context) -> Change {
+    /// Returns what is known of a call that may change files, before it. What the server changes later counts as what it
+    /// changes within the call.
+    async fn change(&self, began: i64, context: &Context) -> Change {
+        let (files, server) = (self.files.clone(), self.server.clone());
+        let is_wanted = context.marking().asked;
+        let note = move || match server.writes_since() {
+            Some((_, writes)) if !is_wanted => files.doubt_server(server.name(), began, writes),
+            _ => files.settle_servers(),
+        };
+        crate::sys::blocking(note).await;
         let files = self.files.clone();
         let there = match self.may_write && context.untrusted {
             true => Some(crate::sys::blocking(move || files.there()).await),
@@ -110,7 +118,7 @@ impl ServerTool {
     async fn execute(&self, input: &Value, context: &Context) -> ToolOutput {
         let arguments = without_nulls(&self.spec.schema, input);
         let began = clock::now_ms();
-        let change = self.change(context).await;
+        let change = self.change(began, context).await;
         let caller: Arc<dyn Caller> = Arc::new(Questions {
             server: self.server.name().to_owned(),
             tool: self.spec.name.to_string(),

@@ -92,7 +92,7 @@ impl SendMedia {
     }
 }
 
-/// What stands in files that are to be sent: a yes is for the content and not for a name. It is asked for when the owner is
+/// What is in files that are to be sent: a yes is for the content and not for a name. It is asked for when the owner is
 /// asked, and again before the call runs; the same version of a file is read once.
 #[derive(Debug, Default)]
 pub struct FileDigests(Mutex<VecDeque<(Version, Value)>>);
@@ -131,7 +131,7 @@ fn digest(bytes: &[u8]) -> Value {
     sha256_hex(bytes).into()
 }
 
-/// Returns the [`FileDigests`] that a yes to this call is bound to, where they stand last.
+/// Returns the [`FileDigests`] that a yes to this call is bound to, where they are last.
 pub(super) fn agreed(context: &Context) -> Option<Value> {
     context.approved.as_ref()?.as_array()?.last().cloned()
 }
@@ -265,7 +265,7 @@ impl TypedTool for React {
 /// What a tool answers that needs a chat.
 pub(super) const NO_CHAT: &str = "this conversation is in no chat";
 
-/// Returns what is sent into a chat as it is; `untrusted`: by a run that had read untrusted words.
+/// Returns what is sent into a chat as it is; `untrusted`: by a run that had read untrusted text.
 pub(super) fn to_chat(
     route: Route,
     text: String,

@@ -1,4 +1,4 @@
-//! `message`: write to somebody now, beside the answer.
+//! `message`: write to somebody now, in addition to the answer.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -62,7 +62,7 @@ impl TypedTool for Message {
             if let Some(why) = self.unknown(to) {
                 return Reach::Refused(format!("not sent: {why}"));
             }
-            if contact_names::unconfirmed(self.0.memory.home(), to).is_some() {
+            if contact_names::unconfirmed(&self.0, to).is_some() {
                 return Reach::Asks(contact_names::DOUBT.to_owned());
             }
         }
@@ -83,7 +83,7 @@ impl TypedTool for Message {
 
     fn question(&self, args: &Args, input: &Value) -> Question {
         let to = args.to.trim();
-        let whom = contact_names::unconfirmed(self.0.memory.home(), to);
+        let whom = contact_names::unconfirmed(&self.0, to);
         let files = json!(self.0.digests.of(&self.0.root, &args.files));
         let question = contact_names::question("message", input, whom.as_deref(), &files);
         Question {
@@ -100,7 +100,7 @@ impl TypedTool for Message {
     async fn run(&self, args: Args, context: &Context) -> ToolOutput {
         let to = args.to.trim().to_owned();
         if context.approved.is_some() {
-            contact_names::confirm(self.0.memory.home(), &to);
+            contact_names::confirm(&self.0, &to);
         }
         let is_empty = args.text.trim().is_empty() && args.files.is_empty();
         if to.is_empty() || is_empty || args.text.len() > MAX_TEXT {
@@ -109,7 +109,7 @@ impl TypedTool for Message {
             ));
         }
         // Until it leaves, the name may be somebody else's.
-        let named = contact_names::named(self.0.memory.home(), &to);
+        let named = contact_names::named(&self.0, &to);
         let to = named.map_or(to, |contact| contact.id.to_string());
         let command = Command::raw(to, args.text, context.untrusted);
         post_files(&self.0, command, args.files, agreed(context))

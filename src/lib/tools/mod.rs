@@ -31,7 +31,7 @@ use std::sync::Arc;
 use chrono_tz::Tz;
 
 pub use changed_files::ChangedFiles;
-pub use exec::{ExecSettings, KNOWN_PROGRAMS, known_programs};
+pub use exec::{ExecSettings, KNOWN_PROGRAMS, environment, known_programs};
 pub use mcp::{SERVER_FILES, names_taken, of_servers};
 pub use media::{FileDigests, copy_of_outbox};
 pub use speech::Speaker;
@@ -39,10 +39,11 @@ pub use speech::Speaker;
 pub(crate) use web::check_page;
 pub use web::{HTML_ARG, Web, html_main};
 
-use crate::agent::{Tool, ToolOutput};
+use crate::agent::{Context, Tool, ToolOutput};
 use crate::audit;
 use crate::config;
 use crate::memory::Memory;
+use crate::message::Address;
 use crate::sandbox::Root;
 use crate::skills::Skills;
 use crate::undo;
@@ -87,7 +88,7 @@ pub const NAMES: [&str; 29] = [
 pub struct Needs {
     /// The workspace.
     pub root: Arc<Root>,
-    /// Where file tools work: the workspace, and what the settings allow beside it.
+    /// Where file tools work: the workspace, and what the settings allow in addition to it.
     pub path_policy: Arc<PathPolicy>,
     /// What runs changed in files.
     pub undo: Arc<undo::Store>,
@@ -113,10 +114,20 @@ pub struct Needs {
     pub stickers: config::Stickers,
     /// Who speaks; `None` when nobody does.
     pub speaker: Option<Arc<Speaker>>,
-    /// What stands in the files that the owner is asked about.
+    /// What is in the files that the owner is asked about.
     pub digests: FileDigests,
+    /// The owners whom the settings name.
+    pub owners: Vec<Address>,
     /// Held while an episode is added to a person's file.
     pub episodes: Mutex<()>,
+}
+
+impl Needs {
+    /// Notes what a call did beside changes of files, so that an undo of the conversation knows of it.
+    fn note_deed(&self, context: &Context, deed: undo::Deed) {
+        let key = &context.conversation.0;
+        self.undo.note_deed(&context.run_id, key, deed);
+    }
 }
 
 /// Returns all tools of this build in the order in which they are offered.

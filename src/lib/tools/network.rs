@@ -5,7 +5,7 @@ use crate::audit;
 use crate::config;
 use crate::config::Network;
 use crate::net::egress_proxy::{Rules, Session, Visit};
-use crate::sandbox::{EXIT_PORT, Exit, Spec};
+use crate::sandbox::{EXIT_PORT, NetworkExit, Spec};
 use crate::trust::Provenance;
 
 /// The table of the settings that decides.
@@ -67,11 +67,8 @@ fn named(hosts: &[String]) -> String {
 
 /// Gives a command its proxy.
 pub(super) fn give(session: &Session, spec: &mut Spec) {
-    let variables = session.environment(EXIT_PORT);
-    spec.env
-        .retain(|(name, _)| !variables.iter().any(|(given, _)| given == name));
-    spec.env.extend(variables);
-    spec.exit = Some(Exit::new(session.server()));
+    session.set_environment(&mut spec.env, EXIT_PORT);
+    spec.exit = Some(NetworkExit::new(session.server()));
 }
 
 /// Returns the lines below the output that say what was refused.

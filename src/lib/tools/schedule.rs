@@ -17,6 +17,7 @@ use crate::jobs::{Ask, Job};
 use crate::memory::Scope;
 use crate::message::JobOrder;
 use crate::trust::Provenance;
+use crate::undo::Deed;
 
 /// A time so long past was worked out wrong (a year, a zone), and is not meant.
 const PAST_MS: i64 = 5 * 60_000;
@@ -38,6 +39,12 @@ fn here(context: &Context) -> (Option<String>, Option<String>) {
         }
         Some(_) | None => (None, None),
     }
+}
+
+/// Returns who asks for a job, when it is not the owner.
+fn by(context: &Context) -> Option<String> {
+    let is_owners = context.viewer.may_see(&Scope::Owner);
+    (!is_owners).then(|| context.person.clone())
 }
 
 /// Refuses a time that was worked out wrong.
@@ -129,15 +136,14 @@ impl TypedTool for Cron {
 impl Cron {
     async fn act(&self, args: CronArgs, context: &Context) -> Result<ToolOutput, String> {
         let id = not_blank(args.id);
-        let job_id = || {
-            let id = id.as_deref().and_then(Id::parse);
-            id.map(|id| id.as_str().to_owned())
-                .ok_or("`id` must name a job")
-        };
+        let job_id = || id.clone().ok_or("`id` must name a job: its id or its name");
         let job = match args.op {
             Op::List => return Ok(list(&self.0, |_| true).await),
             Op::Status => {
-                let is_meant = move |job: &Job| id.as_ref().is_none_or(|id| *id == job.id.as_str());
+                let is_meant = move |job: &Job| {
+                    let is_it = |id: &String| *id == job.id.as_str() || *id == job.name;
+                    id.as_ref().is_none_or(is_it)
+                };
                 return Ok(list(&self.0, is_meant).await);
             }
             Op::Remove => JobOrder::Remove { job: job_id()? },
@@ -159,12 +165,16 @@ impl Cron {
                     topic: topic.filter(|_| deliver),
                     delete_after_run: args.delete_after_run,
                     untrusted: context.untrusted && context.approved.is_none(),
+                    by: by(context),
                     ..Ask::default()
                 };
                 add(&self.0, ask, id)?
             }
         };
         let done = order(self.0.memory.home(), Command::Job(job)).await?;
+        if args.op != Op::Run {
+            self.0.note_deed(context, Deed::Job);
+        }
         Ok(ToolOutput::ok(done))
     }
 }
@@ -205,7 +215,6 @@ impl TypedTool for ScheduleMessage {
 
     async fn run(&self, args: MessageArgs, context: &Context) -> ToolOutput {
         let (to, topic) = here(context);
-        let is_owners = context.viewer.may_see(&Scope::Owner);
         let ask = Ask {
             at: not_blank(Some(args.at)),
             tz: not_blank(args.tz),
@@ -214,11 +223,17 @@ impl TypedTool for ScheduleMessage {
             untrusted: context.untrusted,
             to,
             topic,
-            by: (!is_owners).then(|| context.person.clone()),
+            by: by(context),
             ..Ask::default()
         };
         match add(&self.0, ask, None) {
-            Ok(job) => order(self.0.memory.home(), Command::Job(job)).await.into(),
+            Ok(job) => {
+                let done = order(self.0.memory.home(), Command::Job(job)).await;
+                if done.is_ok() {
+                    self.0.note_deed(context, Deed::Job);
+                }
+                done.into()
+            }
             Err(why) => ToolOutput::error(why),
         }
     }
@@ -251,7 +266,7 @@ impl TypedTool for ListScheduled {
     }
 }
 
-/// Returns the jobs that `shows` picks, a line each, marked when untrusted words chose the text of one.
+/// Returns the jobs that `shows` picks, a line each, marked when untrusted text chose the text of one.
 async fn list(needs: &Needs, shows: impl Fn(&Job) -> bool + Send + 'static) -> ToolOutput {
     let (path, zone) = (needs.memory.home().jobs(), needs.zone);
     super::blocking(move || {

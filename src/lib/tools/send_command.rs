@@ -1,4 +1,4 @@
-//! What a tool sends now, beside the answer: a command in the spool, like `agent-send --raw`, so that the
+//! What a tool sends now, in addition to the answer: a command in the spool, like `agent-send --raw`, so that the
 //! promise to deliver is the outbox's and survives a crash. The model receives what the daemon replied.
 
 use std::path::PathBuf;

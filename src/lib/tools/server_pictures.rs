@@ -1,4 +1,4 @@
-//! Pictures of a tool server's answer that a model is shown: kept beside those of people, checked by their bytes.
+//! Pictures of a tool server's answer that a model is shown: kept next to those of people, checked by their bytes.
 
 use std::path::Path;
 

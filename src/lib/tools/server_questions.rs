@@ -35,15 +35,15 @@ pub(super) struct Questions {
 impl Questions {
     async fn elicited(&self, form: Form) -> Elicited {
         let mut asked = self.asked.lock().await;
-        let consent = &self.context.consent;
-        if !consent.is_possible() {
+        let ask_owner = &self.context.ask_owner;
+        if !ask_owner.is_possible() {
             return Elicited::Cancel;
         }
         let mut wrong = None::<String>;
         for _ in 0..TRIES {
             *asked += 1;
             let question = self.question(&form, *asked, wrong.as_deref());
-            let verdict = consent.ask(question).await;
+            let verdict = ask_owner.ask(question).await;
             let words = match verdict {
                 Verdict::Yes => String::new(),
                 Verdict::Words(words) => words,
@@ -92,8 +92,8 @@ impl Questions {
     /// An address is shown, and nothing of ours ever asks for it: what answers there is the server's choice.
     async fn opened(&self, address: Address) -> Elicited {
         let mut asked = self.asked.lock().await;
-        let consent = &self.context.consent;
-        if !consent.is_possible() {
+        let ask_owner = &self.context.ask_owner;
+        if !ask_owner.is_possible() {
             return Elicited::Cancel;
         }
         *asked += 1;
@@ -112,7 +112,7 @@ impl Questions {
             ),
             wanted: None,
         };
-        match consent.ask(question).await {
+        match ask_owner.ask(question).await {
             Verdict::Yes => Elicited::Opened,
             Verdict::SaidNo(_) => Elicited::Decline,
             Verdict::ByRule | Verdict::Words(_) | Verdict::No(_) => Elicited::Cancel,
@@ -145,10 +145,10 @@ impl Questions {
                 bound_to: json!(["sampling", server]),
             }),
         };
-        if context.consent.stands(&question) {
+        if context.ask_owner.stands(&question) {
             return Ok(());
         }
-        if !context.consent.is_possible() {
+        if !context.ask_owner.is_possible() {
             return Err("there is nobody to ask whether it may use the model".to_owned());
         }
         let asked = Asked {
@@ -158,7 +158,7 @@ impl Questions {
             why: format!("[mcp.servers.{server}] sampling = \"ask\""),
             wanted: None,
         };
-        match context.consent.ask(asked).await {
+        match context.ask_owner.ask(asked).await {
             Verdict::Yes | Verdict::ByRule => Ok(()),
             Verdict::Words(_) | Verdict::SaidNo(_) | Verdict::No(_) => {
                 Err("the owner did not allow it".to_owned())
@@ -182,9 +182,9 @@ impl Questions {
         let call = self
             .client
             .complete_within(purpose, &model.name, &prompt, most);
-        // What the owner spends is no business of a server's.
+        // The server must not learn what the owner spends.
         let paid = call.await.map_err(|error| {
-            tracing::warn!(server = self.server, "it gets no words of a model: {error}");
+            tracing::warn!(server = self.server, "its sampling request failed: {error}");
             match error {
                 llm::Error::Refused(_) => "the owner's limit for it is reached".to_owned(),
                 _ => "no model can answer now".to_owned(),

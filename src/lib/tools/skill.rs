@@ -37,8 +37,8 @@ impl TypedTool for LoadSkill {
     }
 
     fn is_public(&self, args: &Args) -> bool {
-        let shelf = self.0.skills.shelf();
-        shelf.get(&args.name).is_some_and(|skill| skill.ships)
+        let catalog = self.0.skills.catalog();
+        catalog.get(&args.name).is_some_and(|skill| skill.ships)
     }
 
     async fn run(&self, args: Args, context: &Context) -> ToolOutput {
@@ -54,8 +54,8 @@ impl TypedTool for LoadSkill {
 }
 
 fn load(needs: &Needs, name: &str) -> Result<String, String> {
-    let shelf = needs.skills.shelf();
-    if let Some(skill) = shelf.get(name) {
+    let catalog = needs.skills.catalog();
+    if let Some(skill) = catalog.get(name) {
         let dir = skill.location.trim_end_matches("SKILL.md");
         let lacking = match skill.needs.is_empty() {
             true => Vec::new(),
@@ -71,13 +71,13 @@ fn load(needs: &Needs, name: &str) -> Result<String, String> {
         ));
     }
     let name = crate::text::shorten(&crate::text::visible(name), 80);
-    if let Some(off) = shelf.off.iter().find(|off| off.name == name) {
+    if let Some(off) = catalog.off.iter().find(|off| off.name == name) {
         return Err(format!(
             "the skill {name} is off: {}; the owner can see more with: agent-send --skill list",
             off.why.kind()
         ));
     }
-    let names: Vec<&str> = shelf
+    let names: Vec<&str> = catalog
         .skills
         .iter()
         .take(MAX_NAMES)

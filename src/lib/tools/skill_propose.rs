@@ -1,4 +1,4 @@
-//! `skill_propose`: keep how something is done as a skill, if the owner says yes. Nothing is in force by it: it writes a
+//! `skill_propose`: keep how something is done as a skill, if the owner says yes. Nothing is active by it: it writes a
 //! draft, and the owner is asked when the turn is over.
 
 use std::sync::Arc;
@@ -63,7 +63,7 @@ impl TypedTool for SkillPropose {
 
     async fn run(&self, args: Args, context: &Context) -> ToolOutput {
         // Nobody is there: a job, an event, a sub-agent.
-        if !context.consent.is_possible() {
+        if !context.ask_owner.is_possible() {
             return ToolOutput::error(NOT_HERE);
         }
         if context.untrusted {

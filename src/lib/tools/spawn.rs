@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Needs;
 use super::typed::{About, Property, TypedTool};
-use crate::agent::{Context, Errand, Reach, ToolOutput};
+use crate::agent::{Context, Reach, SubagentRequest, ToolOutput};
 use crate::text::{sha256_hex, shorten, visible};
 use crate::trust::Provenance;
 
@@ -70,7 +70,7 @@ impl TypedTool for Spawn {
     }
 
     async fn run(&self, args: Args, context: &Context) -> ToolOutput {
-        let Some(team) = &context.team else {
+        let Some(spawner) = &context.spawner else {
             return ToolOutput::error("no sub-agent can be sent here");
         };
         let limits = &self.0.subagents;
@@ -83,7 +83,7 @@ impl TypedTool for Spawn {
         if args.budget_usd.is_some_and(|usd| usd <= 0.0) {
             return ToolOutput::error("`budget_usd` must be more than 0");
         }
-        let sent = team.send(Errand {
+        let sent = spawner.send(SubagentRequest {
             key: args.key(context),
             task: task.to_owned(),
             label: args.label(),

@@ -1,7 +1,7 @@
 //! Speech: words become a voice message, by a program on this machine or by the model of `[routing] text_to_speech`;
 //! and the tool `tts`.
 //!
-//! The program runs without network in a directory of its own below `state/downloads`, which goes when it ends:
+//! The program runs without network in a separate directory below `state/downloads`, which goes when it ends:
 //!
 //! ```text
 //! voice-ID/text   the words

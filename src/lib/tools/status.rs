@@ -28,7 +28,7 @@ impl TypedTool for SessionStatus {
     async fn run(&self, _args: NoArgs, context: &Context) -> ToolOutput {
         let needs = self.0.clone();
         let (key, entry) = (context.conversation.clone(), context.session.clone());
-        // What it costs is the owner's affair.
+        // How long it runs and what it costs is the owner's affair.
         let of_owner = context.viewer.may_see(&Scope::Owner);
         blocking(move || {
             let model = entry.model.as_deref();
@@ -36,10 +36,10 @@ impl TypedTool for SessionStatus {
             let now = clock::now_ms();
             let mut lines = vec![format!("now: {}", clock::local_text(now, needs.zone))];
             let home = needs.memory.home();
-            let daemon = monitor_state::read(&home.monitor()).ok().flatten();
-            let started = daemon.and_then(|daemon| clock::parse_rfc3339(&daemon.started_at));
-            lines.extend(started.map(|at| format!("uptime: {}", text::span(now - at))));
             if of_owner {
+                let daemon = monitor_state::read(&home.monitor()).ok().flatten();
+                let started = daemon.and_then(|daemon| clock::parse_rfc3339(&daemon.started_at));
+                lines.extend(started.map(|at| format!("uptime: {}", text::span(now - at))));
                 let since = cost::start_of_day(now, needs.zone);
                 let spent = cost::by_model(&home.cost_db(), since, now)
                     .map_err(|error| error.to_string())?;

@@ -35,7 +35,7 @@ pub(super) enum Property {
     BringsPages,
     /// Several calls in a row run at once, although they change something.
     Parallel,
-    /// A call that a restart broke off is made again.
+    /// A call that a restart broke off is rebuilt.
     Resumable,
 }
 
@@ -68,6 +68,11 @@ pub(super) trait TypedTool: Send + Sync + 'static {
     /// Returns what the owner is asked about a call; `input` are the arguments as the model wrote them.
     fn question(&self, _args: &Self::Args, input: &Value) -> Question {
         Question::of(Self::ABOUT.name, input)
+    }
+
+    /// Returns the answer of a call that will fail whatever the owner says to it, where that is certain.
+    fn certain_failure(&self, _args: &Self::Args) -> Option<ToolOutput> {
+        None
     }
 
     /// Keeps what the owner's yes to this very call settles for later ones.
@@ -166,6 +171,10 @@ impl<T: TypedTool> Tool for Typed<T> {
             |_| Question::of(T::ABOUT.name, input),
             |args| self.tool.question(&args, input),
         )
+    }
+
+    fn certain_failure(&self, input: &Value, _context: &Context) -> Option<ToolOutput> {
+        self.tool.certain_failure(&parse(input).ok()?)
     }
 
     fn confirmed(&self, input: &Value) {

@@ -29,7 +29,7 @@ impl<T: Default + DeserializeOwned> CachedFile<T> {
         &self.path
     }
 
-    /// Returns what is in it; `None` when nobody can tell.
+    /// Returns the contents; `None` when the file cannot be read.
     pub(super) fn read(&self) -> Option<Arc<T>> {
         let version = match std::fs::metadata(&self.path) {
             Ok(metadata) => Version::of(&metadata),
@@ -44,12 +44,12 @@ impl<T: Default + DeserializeOwned> CachedFile<T> {
         }
         let contents = self.load().map(Arc::new);
         if let Err(error) = &contents {
-            tracing::error!(file = %self.path.display(), %error, "every file counts as somebody else's words until this is repaired");
+            tracing::error!(%error, "{} is unreadable; all workspace files are treated as untrusted; repair or delete it", self.path.display());
         }
         cached.insert((version, contents.ok())).1.clone()
     }
 
-    /// Reads it, whatever is known of it.
+    /// Reads the file again, past the cache.
     ///
     /// # Errors
     /// When it is there and cannot be read.

@@ -1,7 +1,7 @@
-//! A fence around somebody else's words: the model sees where they begin and end, and nothing in them
+//! A fence around someone else's text: the model sees where they begin and end, and nothing in them
 //! can end it.
 //!
-//! The fence has a marker that nobody outside can know, and stands in ⟦ ⟧, which are taken out of every
+//! The fence has a marker that nobody outside can know, and is in ⟦ ⟧, which are taken out of every
 //! text that is not ours. What models take for the frame of a conversation is taken out or quoted.
 
 use crate::text::hidden_chars;
@@ -63,7 +63,7 @@ pub fn around(marker: &str, what: &str, words: &str) -> String {
     )
 }
 
-/// Returns somebody else's words without what a model could take for the frame around them: the
+/// Returns someone else's text without what a model could take for the frame around them: the
 /// system's brackets, tokens and tags of chat templates, hidden characters. A line that begins like a
 /// speaker's is quoted.
 pub fn tame(words: &str) -> String {
@@ -100,7 +100,7 @@ fn speaks(line: &str) -> bool {
     SPEAKERS.contains(&label.as_str()) || line.trim_start().starts_with("[Previous conversation")
 }
 
-/// Takes tags out until none is left. What goes on and on is no text of anybody: it loses all its brackets.
+/// Takes tags out until none is left. What goes on and on is not text of anybody: it loses all its brackets.
 fn without_frames(line: &str) -> String {
     let mut line = line.to_owned();
     for _ in 0..PASSES {

@@ -1,5 +1,5 @@
-//! Where a block of a conversation came from. It is written down with the block and goes wherever its words
-//! go: answers, summaries, reports, files, memories.
+//! The origin of a block of a conversation. It is recorded with the block and copied with its text:
+//! to answers, summaries, reports, files, memories.
 //!
 //! docs/security.md has the table: what marks a block, what a mark stops, what clears it.
 
@@ -54,7 +54,7 @@ impl Provenance {
         match self {
             Self::Owner => "you".to_owned(),
             Self::PassedOn => "what you passed on".to_owned(),
-            Self::Person => "somebody else in this chat".to_owned(),
+            Self::Person => "what others said in this chat".to_owned(),
             Self::Host(host) => format!("the site {host}"),
             Self::File(name) => format!("the file {name}"),
             Self::Server(name) => format!("the tool server {name}"),
@@ -81,7 +81,7 @@ pub fn of_result<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Provenance
     })
 }
 
-/// Returns true for a name that can be no order, such as `IMG_2041.jpg`, `archive.zip`: before what it ends with stand one
+/// Returns true for a name that can be no order, such as `IMG_2041.jpg`, `archive.zip`: before what it ends with are one
 /// short word at most, and digits.
 pub fn says_nothing(name: &str) -> bool {
     const LONGEST: usize = 10;

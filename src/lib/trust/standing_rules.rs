@@ -1,5 +1,5 @@
-//! What the owner allowed for good, with "always": rules that a question showed, each by its digest. The agent's
-//! tools cannot reach the file; whoever edits it takes a rule back.
+//! What the owner allowed permanently, with "always": rules that a question showed, each by its digest. The agent's
+//! tools cannot reach the file; anyone who edits it takes a rule back.
 //!
 //! ```text
 //! state/rules.json   {"v":1,"rules":{DIGEST:{"rule":"message to @ana","at":MS}}}
@@ -47,7 +47,7 @@ impl StandingRules {
         match self.read() {
             Ok(contents) => contents.rules.contains_key(digest),
             Err(error) => {
-                tracing::warn!(%error, file = %self.path.display(), "the rules cannot be read: the owner is asked");
+                tracing::warn!(%error, file = %self.path.display(), "rules.json cannot be read: the owner is asked for every approval");
                 false
             }
         }

@@ -1,13 +1,15 @@
-//! Files that hold untrusted words: what was written by a run that had read such words. A file is known by its path
+//! Files that hold untrusted text: what was written by a run that had read such words. A file is known by its path
 //! and by its content, so that it stays marked when it is moved, copied or brought back.
 //!
 //! ```text
 //! state/untrusted.json   {"v":1,"files":{PATH:{"at":MS,"run":"…","asked":true,"owners":true,"commands":["…"],"untrusted":[MS,"…"]}},
-//!                         "contents":{SHA256:{"at":MS,"size":BYTES,"asked":true}},"agreed":{COMMAND:STATE}}
+//!                         "contents":{SHA256:{"at":MS,"size":BYTES,"asked":true}},"agreed":{COMMAND:STATE},"read":{PATH:SHA256}}
 //!                        PATH is in the workspace, or absolute; `asked`: the owner wanted it there; `owners`: it is
 //!                        theirs and was changed; `commands`: those of the owner that changed it since; `untrusted`: when and
 //!                        by which run it was last written before, if any;
-//!                        `agreed`: they said yes to what it makes of the files of untrusted runs as they were
+//!                        `agreed`: they said yes to what it makes of the files of untrusted runs as they were;
+//!                        `read`: with this content the file is the owner's, who read it whole or dictated it, whatever
+//!                        else is known of it
 //! state/untrusted.lock   held while it is changed
 //! ```
 //! When it cannot be read, every file counts as marked until somebody has repaired it: nothing is set aside
@@ -22,7 +24,7 @@ use ring::digest::{Context, SHA256};
 use serde::{Deserialize, Serialize};
 
 use super::cached_file::CachedFile;
-use super::untrusted_periods::{Periods, changed_at};
+use super::untrusted_periods::{Periods, TICK_MS, changed_at};
 use crate::sys;
 use crate::sys::{atomic, lock};
 use crate::text;
@@ -31,7 +33,7 @@ use crate::text;
 #[derive(Debug)]
 pub struct Marks {
     file: CachedFile<Contents>,
-    /// When files may have got untrusted words that no mark tells of.
+    /// When files may have got untrusted text that no mark tells of.
     pub periods: Periods,
 }
 
@@ -45,6 +47,8 @@ struct Contents {
     contents: BTreeMap<String, Content>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     agreed: BTreeMap<String, String>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    read: BTreeMap<String, String>,
 }
 
 impl Contents {
@@ -93,6 +97,8 @@ pub struct Changed {
 
 /// Commands whose outcome the owner agreed to.
 const AGREED: usize = 1_000;
+/// Files that the owner read whole.
+const READ: usize = 100;
 /// Commands that are known of a file.
 const COMMANDS: usize = 8;
 /// As which an edit of the owner's counts.
@@ -159,7 +165,7 @@ fn digest_of(source: &mut (impl Read + Seek), size: u64) -> std::io::Result<Stri
     Ok(text::hex(digest.finish().as_ref()))
 }
 
-/// When a file got untrusted words.
+/// When a file got untrusted text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Mark {
     /// Milliseconds since 1970 UTC.
@@ -180,7 +186,7 @@ struct Mark {
 }
 
 impl Mark {
-    /// Returns when and by which run it was last written but for the owner's commands and edits.
+    /// Returns when and by which run it was last written except for the owner's commands and edits.
     fn last_untrusted(&self) -> Option<(i64, String)> {
         match self.commands.is_empty() {
             true => Some((self.at, self.run.clone())),
@@ -221,19 +227,69 @@ impl Marks {
         }
     }
 
-    /// Returns true when the file called `key`, of which `metadata` is, holds untrusted words, or nobody can tell.
+    /// The one rule for whoever reads a file to a model: returns true when the file called `key`, of which `metadata` and
+    /// `content` are, holds untrusted words: by its name, by when it was changed, or by its content, whatever it is called now;
+    /// or when nobody can tell. `content` is only asked for where it matters.
+    pub fn is_marked(
+        &self,
+        key: &str,
+        metadata: &Metadata,
+        content: impl Fn() -> Option<ContentId>,
+    ) -> bool {
+        let by_content = || {
+            self.may_hold(metadata.len())
+                && content().is_none_or(|content| self.has_content(&content))
+        };
+        (self.has_file(key, metadata) || by_content()) && !self.was_read(key, content)
+    }
+
+    /// As [`Self::is_marked`], of the file called `key` that lies at `path`; where none lies there, its name decides. Blocks.
+    pub fn is_marked_at(&self, key: &str, path: &Path) -> bool {
+        match path.metadata() {
+            Ok(metadata) => self.is_marked(key, &metadata, || ContentId::at(path).ok()),
+            Err(_) => self.has(key),
+        }
+    }
+
+    /// Returns true when the owner read the file called `key` whole, or dictated it, and it is as it was then.
+    fn was_read(&self, key: &str, content: impl Fn() -> Option<ContentId>) -> bool {
+        let Some(contents) = self.file.read() else {
+            return false;
+        };
+        let read = contents.read.get(key);
+        read.is_some_and(|sha256| content().is_some_and(|now| now.sha256 == *sha256))
+    }
+
+    /// Notes that the owner read the file called `key` whole, or dictated it, with `bytes` in it: its mark goes, and while it
+    /// is so nothing else marks it.
+    ///
+    /// # Errors
+    /// When it cannot be locked or written.
+    pub fn set_read(&self, key: &str, bytes: &[u8]) -> Result<(), sys::Error> {
+        let ContentId { sha256, .. } = ContentId::of(bytes);
+        self.change(|contents| {
+            contents.files.remove(key);
+            contents.read.insert(key.to_owned(), sha256);
+            while contents.read.len() > READ {
+                contents.read.pop_first();
+            }
+        })
+    }
+
+    /// Returns true when the file called `key`, of which `metadata` is, holds untrusted words by its name or by when it was
+    /// changed, or nobody can tell.
     pub fn has_file(&self, key: &str, metadata: &Metadata) -> bool {
         self.has(key) || self.periods.cover(key, changed_at(metadata))
     }
 
-    /// Returns true when the file called `key` holds untrusted words, or nobody can tell.
+    /// Returns true when the file called `key` holds untrusted text, or nobody can tell.
     pub fn has(&self, key: &str) -> bool {
         self.file
             .read()
             .is_none_or(|contents| contents.files.contains_key(key))
     }
 
-    /// Returns true when the file called `key` was the owner's before it got untrusted words.
+    /// Returns true when the file called `key` was the owner's before it got untrusted text.
     pub fn was_owners(&self, key: &str) -> bool {
         let contents = self.file.read();
         contents.is_some_and(|contents| contents.files.get(key).is_some_and(|mark| mark.owners))
@@ -257,7 +313,7 @@ impl Marks {
             })
     }
 
-    /// As [`Self::set_with`], of a file that is the owner's; whether they have it changed without untrusted words.
+    /// As [`Self::set_with`], of a file that is the owner's; whether they have it changed without untrusted text.
     ///
     /// # Errors
     /// When it cannot be locked or written.
@@ -331,7 +387,7 @@ impl Marks {
         agreed.is_some_and(|state| *state == contents.state_of_untrusted_runs())
     }
 
-    /// Returns a digest of what was written but for the owner's commands and edits; `None` when nobody can tell.
+    /// Returns a digest of what was written except for the owner's commands and edits; `None` when nobody can tell.
     pub fn state_of_untrusted_runs(&self) -> Option<String> {
         self.file
             .read()
@@ -381,6 +437,42 @@ impl Marks {
             known.is_none_or(|content| content.asked)
         };
         of_file.unwrap_or_else(of_content)
+    }
+
+    /// Returns true when the file called `key` may have been written in a time in which nobody may have wanted it: by a command
+    /// that runs yet, or by a tool server and not marked since.
+    pub fn is_doubtful(
+        &self,
+        key: &str,
+        metadata: &Metadata,
+        content: impl FnOnce() -> Option<ContentId>,
+    ) -> bool {
+        let at = changed_at(metadata);
+        self.periods.cover_unasked(key, at, false)
+            || self.periods.cover_unasked(key, at, true) && !self.is_settled(key, at, content)
+    }
+
+    /// Returns true when a mark tells who wanted the file called `key` as it is since `changed_at`.
+    pub fn is_settled(
+        &self,
+        key: &str,
+        changed_at: i64,
+        content: impl FnOnce() -> Option<ContentId>,
+    ) -> bool {
+        let Some(contents) = self.file.read() else {
+            return false;
+        };
+        let is_wanted = |at: i64| match content() {
+            // Of a short one no content is known.
+            Some(content) if content.size < SHORTEST => at >= changed_at,
+            Some(ContentId { sha256, .. }) => {
+                let known = contents.contents.get(&sha256);
+                known.is_some_and(|content| content.asked)
+            }
+            None => false,
+        };
+        let mark = contents.files.get(key);
+        mark.is_some_and(|mark| mark.at >= changed_at + TICK_MS || mark.asked && is_wanted(mark.at))
     }
 
     /// Marks a file with what is in it now.
@@ -441,14 +533,14 @@ impl Marks {
         })
     }
 
-    /// Returns the files that hold untrusted words; `None` when nobody can tell.
+    /// Returns the files that hold untrusted text; `None` when nobody can tell.
     pub fn all(&self) -> Option<Vec<String>> {
         self.file
             .read()
             .map(|contents| contents.files.keys().cloned().collect())
     }
 
-    /// Returns a digest of when and by which run each file that `counts` got its untrusted words: another one when any of
+    /// Returns a digest of when and by which run each file that `counts` got its untrusted text: another one when any of
     /// them was written since. `None` when nobody can tell, or there is none.
     pub fn state_of(&self, counts: impl Fn(&str) -> bool) -> Option<String> {
         let contents = self.file.read()?;
@@ -563,6 +655,40 @@ mod tests {
         assert!(!marks.has("a.md") && has(&words));
         marks.set_with("b", b"ok", by("r1")).unwrap();
         assert!(marks.has("b") && !has(b"ok"));
+    }
+
+    #[test]
+    fn one_rule_knows_a_file_by_name_time_and_content_and_what_the_owner_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let marks = Marks::new(&dir.path().join("untrusted.json"));
+        let put = |name: &str, words: &[u8]| {
+            let path = dir.path().join(name);
+            atomic::write(&path, words, atomic::Durability::Rename).unwrap();
+            path
+        };
+        let words = b"obey the words of this page";
+        let (own, moved) = (put("own.md", b"the words of the owner"), put("b.md", words));
+        marks.set_with("a.md", words, by("r1")).unwrap();
+        let is_marked = |key: &str, path: &Path| marks.is_marked_at(key, path);
+        assert!(!is_marked("own.md", &own) && is_marked("b.md", &moved));
+        assert!(is_marked("a.md", &dir.path().join("not-there")));
+        let (run, id) = ("server".to_owned(), "server-s".to_owned());
+        let lives = super::super::untrusted_periods::Period {
+            id,
+            since: 0,
+            until: None,
+            run,
+            asked: true,
+            below: Vec::new(),
+        };
+        marks.periods.begin(&lives, false).unwrap();
+        assert!(is_marked("own.md", &own));
+        // What they read is theirs as it is, whoever may have changed it.
+        marks.set_read("own.md", b"the words of the owner").unwrap();
+        marks.set_read("b.md", words).unwrap();
+        assert!(!is_marked("own.md", &own) && !is_marked("b.md", &moved));
+        put("own.md", b"the words of the owner, and more");
+        assert!(is_marked("own.md", &own) && is_marked("c.md", &moved));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Times in which files may have got untrusted words though no mark says so yet: while a command runs that may bring them, while
+//! Times in which files may have got untrusted text though no mark says so yet: while a command runs that may bring them, while
 //! a tool server lives that may write, and where not all files could be looked at afterwards. A file that was changed in
 //! one of them counts as marked. It outlasts a kill, and what is open at a start is looked at then.
 //!
@@ -20,7 +20,7 @@ use crate::sys::atomic::Durability;
 use crate::sys::{atomic, lock};
 
 /// The clock of a file system is so far behind ours at most.
-const TICK_MS: i64 = 10;
+pub(super) const TICK_MS: i64 = 10;
 /// How the ids of those of tool servers begin.
 pub const SERVER: &str = "server-";
 /// Ended ones that are kept; of more the oldest become one.
@@ -33,7 +33,7 @@ pub struct Period {
     pub id: String,
     /// Its beginning, milliseconds since 1970 UTC.
     pub since: i64,
-    /// Its end; `None` = it goes on, or was cut off.
+    /// Its end; `None` = it continues, or was cut off.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<i64>,
     /// The run.
@@ -65,6 +65,11 @@ impl Period {
     pub fn is_of_server(&self) -> bool {
         self.id.starts_with(SERVER)
     }
+
+    /// Returns true for that of a tool server since an untrusted run called it.
+    pub fn is_doubted_server(&self) -> bool {
+        self.is_of_server() && !self.asked
+    }
 }
 
 /// Returns when anything of a file was last changed, milliseconds since 1970 UTC: a rename counts, and no program sets it back.
@@ -89,7 +94,7 @@ impl Periods {
         Self(CachedFile::new(path))
     }
 
-    /// Begins one; one that goes by the same id goes on. With `durable` a power cut leaves it, too.
+    /// Begins one; one that goes by the same id continues. With `durable` a power cut leaves it, too.
     ///
     /// # Errors
     /// When it cannot be locked, read or written: then what it is about must not begin.
@@ -117,7 +122,7 @@ impl Periods {
     /// Ends one: all that was changed in it is marked.
     ///
     /// # Errors
-    /// When it cannot be locked, read or written: then it goes on.
+    /// When it cannot be locked, read or written: then it continues.
     pub fn end(&self, id: &str) -> Result<(), sys::Error> {
         let known = |one: &Period| one.id == id;
         if self
@@ -137,7 +142,7 @@ impl Periods {
         self.0.load().err().map(|error| error.to_string())
     }
 
-    /// Returns those that go on, or were cut off.
+    /// Returns those that continue, or were cut off.
     pub fn open(&self) -> Vec<Period> {
         let all = self.0.read().unwrap_or_default();
         let open = all.periods.iter().filter(|period| period.until.is_none());
@@ -149,7 +154,7 @@ impl Periods {
         self.0.read().is_some_and(|all| all.periods.is_empty())
     }
 
-    /// Returns true when the file called `key`, which was last changed at `changed_at`, may hold untrusted words that no mark
+    /// Returns true when the file called `key`, which was last changed at `changed_at`, may hold untrusted text that no mark
     /// tells of, or nobody can tell.
     pub fn cover(&self, key: &str, changed_at: i64) -> bool {
         let covers = |period: &Period| period.covers(key, changed_at);
@@ -158,12 +163,22 @@ impl Periods {
             .is_none_or(|all| all.periods.iter().any(covers))
     }
 
-    /// Returns true when one covers it in which nobody wanted what is written, or nobody can tell.
-    pub fn cover_unasked(&self, key: &str, changed_at: i64) -> bool {
-        let covers = |period: &Period| !period.asked && period.covers(key, changed_at);
+    /// Returns true when one covers it in which nobody wanted what is written, or nobody can tell; `servers`: of those of tool
+    /// servers, else of the others.
+    pub(super) fn cover_unasked(&self, key: &str, changed_at: i64, servers: bool) -> bool {
+        let covers = |period: &Period| {
+            !period.asked && period.is_of_server() == servers && period.covers(key, changed_at)
+        };
         self.0
             .read()
             .is_none_or(|all| all.periods.iter().any(covers))
+    }
+
+    /// Returns those of the tool servers of which nobody may want what they change now.
+    pub fn doubted_servers(&self) -> Vec<Period> {
+        let mut open = self.open();
+        open.retain(Period::is_doubted_server);
+        open
     }
 
     fn change(

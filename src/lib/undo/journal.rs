@@ -20,7 +20,7 @@ use crate::workspace::Marks;
 #[derive(Debug)]
 pub struct Store {
     pub(super) dir: PathBuf,
-    /// The files that hold untrusted words.
+    /// The files that hold untrusted text.
     pub marks: Marks,
     /// Held while a journal is written or read for an undo.
     pub(super) busy: Mutex<()>,
@@ -42,6 +42,18 @@ pub struct Change<'a> {
     pub made: Vec<String>,
 }
 
+/// What a run did beside changes of files: there is another way to take it back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Deed {
+    /// It added, changed or removed a job.
+    Job,
+    /// It noted something in the memory.
+    Noted,
+    /// It let something count no more.
+    Forgot,
+}
+
 /// A line of a journal.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "what", rename_all = "snake_case")]
@@ -54,6 +66,15 @@ pub(super) enum Record {
         at: i64,
         /// The key of the conversation.
         conversation: String,
+    },
+    /// Something else was done, which no undo takes back.
+    Deed {
+        /// When, milliseconds since 1970 UTC.
+        at: i64,
+        /// The key of the conversation.
+        conversation: String,
+        /// What.
+        deed: Deed,
     },
     /// An undo begins.
     Asked {
@@ -96,7 +117,7 @@ pub(super) struct Entry {
     /// Directories that were made for it, outermost first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) made: Vec<String>,
-    /// Whether it held untrusted words before.
+    /// Whether it held untrusted text before.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) marked: bool,
 }
@@ -119,7 +140,7 @@ impl Store {
         }
     }
 
-    /// Writes down what a change will replace. When it returns that is on the disk, and the change may be
+    /// Writes down what a change will replace. When it returns that is on disk, and the change may be
     /// made. Nothing is written when it would change nothing: then false.
     ///
     /// # Errors
@@ -130,19 +151,37 @@ impl Store {
     }
 
     /// Notes that `run` runs a command: so an undo can say what it does not take back. It waits for the disk only where it makes
-    /// the journal, which a change relies on later; one that cannot be noted runs all the same.
+    /// the journal, which a change relies on later; one that cannot be noted runs nevertheless.
     pub fn note_command(&self, run: &str, conversation: &str) {
+        self.note(
+            run,
+            &Record::Command {
+                at: clock::now_ms(),
+                conversation: conversation.to_owned(),
+            },
+        );
+    }
+
+    /// Notes what `run` did beside changes of files: so an undo takes nothing older for the last thing that was done.
+    pub fn note_deed(&self, run: &str, conversation: &str, deed: Deed) {
+        self.note(
+            run,
+            &Record::Deed {
+                at: clock::now_ms(),
+                conversation: conversation.to_owned(),
+                deed,
+            },
+        );
+    }
+
+    fn note(&self, run: &str, line: &Record) {
         let _busy = self.busy.lock();
-        let line = Record::Command {
-            at: clock::now_ms(),
-            conversation: conversation.to_owned(),
-        };
         let noted = || -> Result<(), Error> {
             let journal = self.make_dir_of(run)?.join("journal.jsonl");
-            Ok(append(&journal, &line, false)?)
+            Ok(append(&journal, line, false)?)
         };
         if let Err(error) = noted() {
-            tracing::warn!(%error, "an undo of the run will not know of a command");
+            tracing::warn!(%error, "an undo of the run will not know all that it did");
         }
     }
 
@@ -187,7 +226,7 @@ impl Store {
             match serde_json::from_slice(line) {
                 Ok(line) => lines.push(line),
                 Err(error) => {
-                    tracing::error!(run, %error, "a line of an undo journal cannot be read")
+                    tracing::error!(run, %error, "invalid line in an undo journal")
                 }
             }
         })?;
@@ -215,6 +254,7 @@ pub(super) fn entry_of(line: &Record) -> Option<&Entry> {
     match line {
         Record::Change(entry) => Some(entry),
         Record::Command { .. }
+        | Record::Deed { .. }
         | Record::Asked { .. }
         | Record::Undone { .. }
         | Record::Over { .. } => None,
@@ -234,7 +274,7 @@ pub(super) fn sha256_of(source: &mut dyn Read) -> Result<String, Error> {
     text::sha256_of(source, |_| Ok(()))
 }
 
-/// Copies what is read to `target`, 0600, and returns its SHA-256 when it is on the disk.
+/// Copies what is read to `target`, 0600, and returns its SHA-256 when it is on disk.
 fn keep(source: &mut dyn Read, target: &Path) -> Result<String, Error> {
     let at = |error| sys::Error::at("keep the old text in", target)(error);
     // What a crash left there is in no line.

@@ -1,10 +1,11 @@
-//! What runs changed in files, so that it can be taken back; and that they ran commands, which cannot.
+//! What runs changed in files, so that it can be taken back; and what else they did, which cannot:
+//! they ran commands, changed jobs or the memory.
 //!
 //! ```text
-//! state/undo/<run>/journal.jsonl   one line a change, one for what was taken back, and one a command
+//! state/undo/<run>/journal.jsonl   one line a change, one for what was taken back, and one a command or other deed
 //! state/undo/<run>/<n>             what was in the file before change n
 //! ```
-//! A line and what it speaks of are on the disk before the file is changed. So a crash leaves at most a line
+//! A line and what it speaks of are on disk before the file is changed. So a crash leaves at most a line
 //! of a change that never came to be: then the file is as it was before, and nothing is to be taken back.
 //!
 //! What an undo of `RUN` changes is itself journalled, as the run `undo-RUN`; taking that back is again a
@@ -14,7 +15,7 @@ mod journal;
 mod restore;
 mod runs;
 
-pub use journal::{Change, Store};
+pub use journal::{Change, Deed, Store};
 pub use restore::Undone;
 pub use runs::{KEEP, MAX_BYTES, RunInfo};
 
@@ -23,7 +24,7 @@ use crate::sys;
 /// The largest file whose old text is kept, bytes; a larger one is not changed.
 pub const MAX_OLD: u64 = 64 << 20;
 
-/// What stands before the id of a run in the id of its undo.
+/// What is before the id of a run in the id of its undo.
 const UNDO: &str = "undo-";
 
 /// Why nothing was written down, or taken back.
@@ -33,10 +34,10 @@ pub enum Error {
     #[error(transparent)]
     Io(#[from] sys::Error),
     /// The file is too large to be kept.
-    #[error("it has more than {} MB, which is too much to keep for an undo; move it away first", MAX_OLD >> 20)]
+    #[error("it is larger than {} MB, too large for an undo record; move it away first", MAX_OLD >> 20)]
     TooLarge,
     /// The file cannot be read, so it could not be brought back.
-    #[error("what is in it cannot be read: {0}")]
+    #[error("its content cannot be read: {0}")]
     Unreadable(#[from] std::io::Error),
     /// There is no such run, or it changed no files.
     #[error("no run is called {0}, or it changed no files that can be brought back")]

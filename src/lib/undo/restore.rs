@@ -66,6 +66,13 @@ impl Store {
             had_files: changes.count() > 0,
             back: None,
         };
+        if !undone.had_files && commands == 0 {
+            return Err(Error::Unknown(visible(run)));
+        }
+        // What was taken back before a crash is this undo's work, too.
+        if self.has_taken_back(run, &lines, by)? {
+            undone.back = Some(counterpart(run));
+        }
         let open = runs::open(&lines);
         if open.is_empty() {
             return Ok(undone);
@@ -89,6 +96,30 @@ impl Store {
         let at = clock::now_ms();
         append(&journal, &Record::Over { at }, true)?;
         Ok(undone)
+    }
+
+    /// Returns whether the input `by` has begun an undo of `run`, as `lines` tell, that did not come to its end and took back changes.
+    fn has_taken_back(&self, run: &str, lines: &[Record], by: &str) -> Result<bool, Error> {
+        let is_end = |line: &Record| matches!(line, Record::Over { .. });
+        let begin = lines.iter().rposition(is_end).map_or(0, |end| end + 1);
+        let asked = lines.iter().skip(begin).find_map(|line| match line {
+            Record::Asked { at, by: input } if input == by => Some(*at),
+            _ => None,
+        });
+        let Some(asked) = asked else {
+            return Ok(false);
+        };
+        let takes_back = |line: &Record| matches!(line, Record::Undone { .. });
+        let mut journalled = self.lines(&counterpart(run))?.into_iter();
+        Ok(lines.iter().skip(begin).any(takes_back)
+            && journalled.any(|line| entry_of(&line).is_some_and(|entry| entry.at >= asked)))
+    }
+
+    /// Returns whether an undo of `run` brought the file of `newest` back and was ended before it could record that.
+    fn has_brought_back(&self, run: &str, newest: &Entry) -> Result<bool, Error> {
+        let journalled = self.lines(&counterpart(run))?;
+        let is_it = |entry: &&Entry| entry.path == newest.path && entry.at >= newest.at;
+        Ok(runs::open(&journalled).iter().any(is_it))
     }
 
     /// Takes the changes of one file back as far as nobody else's come between.
@@ -140,10 +171,14 @@ impl Store {
                 changed: false,
             });
         };
-        let changed = chain.state != now;
-        if changed && let Err(why) = self.bring_back(run, first, &target, existing.as_ref())? {
+        let is_to_change = chain.state != now;
+        if is_to_change && let Err(why) = self.bring_back(run, first, &target, existing.as_ref())? {
             return left(why);
         }
+        let changed = match chain.done.first() {
+            Some(newest) if !is_to_change => self.has_brought_back(run, newest)?,
+            _ => is_to_change,
+        };
         if chain.state.is_none() {
             for dir in chain.done.iter().flat_map(|entry| entry.made.iter().rev()) {
                 if let Ok(dir) = path_policy.write_target(dir) {

@@ -1,8 +1,8 @@
-//! Which runs changed files, and how long that is kept.
+//! The runs that changed files, and the retention of their records.
 
 use std::time::Duration;
 
-use super::journal::{Entry, Record, Store, entry_of};
+use super::journal::{Deed, Entry, Record, Store, entry_of};
 use super::{Error, UNDO};
 use crate::sys;
 
@@ -77,7 +77,7 @@ impl Store {
     }
 
     /// Returns the newest run that changed files, of one conversation or of all, that was not taken back and
-    /// is no undo itself.
+    /// is not an undo itself.
     pub fn newest(&self, conversation: Option<&str>) -> Option<RunInfo> {
         let is_meant = |run: &RunInfo| {
             run.is_fresh
@@ -98,6 +98,25 @@ impl Store {
                 .then_some((run, at))
         };
         self.names().filter_map(of_run).max_by_key(|(_, at)| *at)
+    }
+
+    /// Returns the newest thing beside changes of files that was done in a conversation: the run, when, milliseconds since
+    /// 1970 UTC, and what.
+    pub fn newest_deed(&self, conversation: &str) -> Option<(String, i64, Deed)> {
+        let deed_of = |line: &Record| match line {
+            Record::Deed {
+                at,
+                conversation: key,
+                deed,
+            } if key == conversation => Some((*at, *deed)),
+            _ => None,
+        };
+        let of_run = |run: String| {
+            let lines = self.lines(&run).ok()?;
+            let (at, deed) = lines.iter().rev().find_map(deed_of)?;
+            Some((run, at, deed))
+        };
+        self.names().filter_map(of_run).max_by_key(|(_, at, _)| *at)
     }
 
     /// Removes what is older than `keep`, and the oldest runs while all take more than `max` bytes.
@@ -152,9 +171,11 @@ impl Store {
 pub(super) fn command_of(line: &Record) -> Option<(i64, &str)> {
     match line {
         Record::Command { at, conversation } => Some((*at, conversation)),
-        Record::Change(_) | Record::Asked { .. } | Record::Undone { .. } | Record::Over { .. } => {
-            None
-        }
+        Record::Change(_)
+        | Record::Deed { .. }
+        | Record::Asked { .. }
+        | Record::Undone { .. }
+        | Record::Over { .. } => None,
     }
 }
 
@@ -166,6 +187,7 @@ pub(super) fn open(lines: &[Record]) -> Vec<&Entry> {
             Record::Undone { of, .. } => of.as_slice(),
             Record::Change(_)
             | Record::Command { .. }
+            | Record::Deed { .. }
             | Record::Asked { .. }
             | Record::Over { .. } => &[],
         })

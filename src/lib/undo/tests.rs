@@ -112,6 +112,28 @@ fn a_run_that_only_ran_commands_is_known_and_has_nothing_that_can_be_taken_back(
     assert_eq!(newest(Some("cli:bob")), None);
 }
 
+#[test]
+fn what_was_done_beside_files_is_known_by_its_conversation_and_its_time() {
+    let house = house();
+    let store = &house.store;
+    house.change("r1", "a", "one");
+    assert_eq!(store.newest_deed("cli:ada"), None);
+    store.note_deed("r2", "cli:ada", Deed::Job);
+    store.note_deed("r3", "cli:eve", Deed::Forgot);
+    let deed = |key: &str| {
+        let newest = store.newest_deed(key);
+        newest.map(|(run, at, deed)| (run, at > 0, deed))
+    };
+    assert_eq!(deed("cli:ada"), Some(("r2".to_owned(), true, Deed::Job)));
+    assert_eq!(deed("cli:eve"), Some(("r3".to_owned(), true, Deed::Forgot)));
+    // It is no run whose files can be taken back.
+    let newest = store.newest(Some("cli:ada")).map(|run| run.run);
+    assert_eq!(newest.as_deref(), Some("r1"));
+    let refused = store.undo("r2", "u", &house.path_policy);
+    assert!(matches!(refused, Err(Error::Unknown(_))), "{refused:?}");
+    assert_eq!(house.undo("r1"), ["a: removed"]);
+}
+
 /// Returns whether the directory `dir` itself was opened, as it is to be synced, while `act` ran.
 fn is_synced(dir: &std::path::Path, act: impl FnOnce()) -> bool {
     use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
@@ -259,12 +281,39 @@ fn a_crash_in_the_middle_of_an_undo_is_made_good_by_another() {
     assert_eq!(house.undo("r"), ["b: as it was", "a: as it was"]);
     house.change("s", "b", "two");
     house.change("undo-s", "b", "one");
-    assert_eq!(house.undo("s"), ["b: is as it was"]);
+    let undone = house.store.undo("s", "u", &house.path_policy).unwrap();
+    assert_eq!(undone.files, ["b: as it was"]);
+    assert!(undone.is_taken_back());
+    assert_eq!(undone.back.as_deref(), Some("undo-s"));
     assert_eq!(house.undo("undo-r"), ["a: as it was", "b: as it was"]);
     assert_eq!(
         (house.is("a").as_deref(), house.is("b").as_deref()),
         (Some("two"), Some("two"))
     );
+}
+
+#[test]
+fn an_undo_that_goes_on_after_a_crash_says_what_it_took_back_before() {
+    let house = house();
+    for name in ["a", "b"] {
+        house.put(name, "one");
+        house.change("r", name, "two");
+    }
+    house.store.undo("r", "u", &house.path_policy).unwrap();
+    // It died before it came to `a`, which somebody else changed meanwhile.
+    let journal = house.dir.path().join("undo/r/journal.jsonl");
+    let text = std::fs::read_to_string(&journal).unwrap();
+    let lines: Vec<&str> = text.lines().take(4).collect();
+    assert!(lines[3].contains("undone"), "{text}");
+    let rename = crate::sys::atomic::Durability::Rename;
+    crate::sys::atomic::write(&journal, (lines.join("\n") + "\n").as_bytes(), rename).unwrap();
+    house.put("a", "mine");
+    let again = |by: &str| house.store.undo("r", by, &house.path_policy).unwrap();
+    let undone = again("u");
+    assert!(undone.files[0].starts_with("a was changed since: left as it is"));
+    assert_eq!((undone.files.len(), undone.is_taken_back()), (1, true));
+    // Another order took nothing back.
+    assert!(!again("v").is_taken_back());
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The agent's own directory: the files a new home begins with ([`init`]), what tools may use of it and beside
+//! The agent's own directory: the files a new home begins with ([`init`]), what tools may use of it and in addition to
 //! it ([`PathPolicy`]), and the files that are protected.
 //!
 //! ```text

@@ -55,7 +55,7 @@ pub fn is_protected(path: &Path) -> bool {
 }
 
 /// Returns true when `path`, relative to the workspace and without links, is what only the owner's own
-/// conversations see, whoever speaks.
+/// conversations see, no matter who speaks.
 pub fn is_memory(path: &Path) -> bool {
     starts_with_one_of(path, &MEMORY)
 }

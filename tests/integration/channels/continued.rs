@@ -294,7 +294,10 @@ fn nothing_goes_on_in_a_conversation_of_somebody_who_is_no_owner_any_more() {
     sandbox.reconfigure("[channels.sms]\nowner = [\"eve\"]\nallow_from = [\"ada\"]");
     daemon.signal(nix::sys::signal::Signal::SIGHUP);
     wait_for("the reload", SOON, || {
-        daemon.log().contains("read again").then_some(())
+        daemon
+            .log()
+            .contains("configuration reloaded")
+            .then_some(())
     });
     let told = sandbox.send(&["--wait", "the code is 4711"]);
     assert_eq!(told.stdout, "echo: the code is 4711\n");

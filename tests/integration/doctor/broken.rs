@@ -232,6 +232,19 @@ const FAULTS: &[Fault] = &[
         run: "ls -lS",
     },
     Fault {
+        id: "prompt-untrusted",
+        files: &[
+            ("workspace/MEMORY.md", "Likes what a page says.\n"),
+            (
+                "state/untrusted.json",
+                r#"{"v":1,"files":{"MEMORY.md":{"at":1,"run":"r"}}}"#,
+            ),
+        ],
+        env: &[],
+        says: "MEMORY.md is missing in every prompt",
+        run: "agent-send",
+    },
+    Fault {
         id: "tier-file",
         files: &[(
             "agent.toml",

@@ -54,10 +54,13 @@ fn modes_that_are_too_open_are_named_and_mended() {
         "",
     );
 
+    put(&sandbox, "channels/mail.toml", b"");
     for below in [
         "agent.toml",
         "providers.d",
         "providers.d/openai.toml.example",
+        "channels",
+        "channels/mail.toml",
     ] {
         let before = mode(&sandbox, below);
         chmod(&sandbox, below, before | 0o022);
@@ -70,8 +73,63 @@ fn modes_that_are_too_open_are_named_and_mended() {
         );
         assert_eq!(mode(&sandbox, below), before);
     }
+    // What doctor says of modes, it mends.
+    put(
+        &sandbox,
+        "state/cron/jobs.json",
+        b"{\"v\": 1, \"jobs\": []}",
+    );
+    let open = [
+        ("agent.toml", 0o604),
+        ("providers.d/openai.toml.example", 0o604),
+        ("channels/mail.toml", 0o604),
+        (".env", 0o600),
+        ("state/cron/jobs.json", 0o600),
+    ];
+    for (below, _) in open {
+        chmod(&sandbox, below, 0o606);
+    }
+    let mended = doctor(&sandbox, &["--fix", "-q"]);
+    assert_eq!(mended.code, 0, "{mended:?}");
+    for (below, proper) in open {
+        assert_eq!(mode(&sandbox, below), proper, "{below}");
+    }
     // In a shared group others are not anybody.
     chmod(&sandbox, "agent.toml", 0o664);
+    assert_eq!(ids(&sandbox), [] as [&str; 0]);
+}
+
+#[test]
+fn a_link_to_a_file_that_is_not_there_is_named() {
+    let sandbox = healthy();
+    let away = sandbox.home().with_file_name("away");
+    for below in [
+        "agent.toml",
+        ".env",
+        "providers.d/mine.toml",
+        "state/people.json",
+        "state/queue.db",
+        "state/cron/jobs.json",
+        "state/sessions/a.jsonl",
+    ] {
+        let path = sandbox.path(below);
+        let before = fs::read(&path).ok();
+        if before.is_some() {
+            fs::remove_file(&path).expect("own file");
+        }
+        std::os::unix::fs::symlink(&away, &path).expect("a link");
+        let found = findings(&sandbox);
+        let named = |finding: &&Value| {
+            let evidence = finding["evidence"].as_str().expect("text");
+            finding["id"] == "wrong-kind"
+                && evidence.contains(&format!("leads to {}, which is not there", away.display()))
+        };
+        assert_eq!(found.iter().filter(named).count(), 1, "{below}: {found:#?}");
+        fs::remove_file(&path).expect("own link");
+        if let Some(bytes) = before {
+            put(&sandbox, below, &bytes);
+        }
+    }
     assert_eq!(ids(&sandbox), [] as [&str; 0]);
 }
 

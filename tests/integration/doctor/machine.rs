@@ -173,25 +173,42 @@ fn a_program_that_was_not_installed_is_named() {
     );
 }
 
-#[test]
-fn a_unit_of_a_user_who_does_not_linger_is_named() {
-    let name = nix::unistd::User::from_uid(nix::unistd::geteuid())
-        .ok()
-        .flatten()
-        .map_or_else(String::new, |user| user.name);
-    if fs::exists(format!("/var/lib/systemd/linger/{name}")).unwrap_or(true) {
-        return println!("skipped: {name} lingers");
-    }
+/// Returns what the doctor says to a user whose own unit starts the daemon: of a default home, and of one that was named.
+fn with_a_unit_of_the_user() -> [Vec<Value>; 2] {
     let sandbox = healthy();
-    let config = sandbox.home().with_file_name("config");
-    let wants = config.join("systemd/user/default.target.wants");
+    let user = sandbox.home().with_file_name("user");
+    let wants = user.join(".config/systemd/user/default.target.wants");
     fs::create_dir_all(&wants).expect("the sandbox is writable");
     std::os::unix::fs::symlink(
         "../agent-daemon.service",
         wants.join("agent-daemon.service"),
     )
     .expect("a link");
-    let sandbox = sandbox.env("XDG_CONFIG_HOME", &config.display().to_string());
-    let finding = only(&sandbox, "linger-off", "warning");
-    assert_eq!(command(&finding), format!("loginctl enable-linger {name}"));
+    [false, true].map(|is_named| {
+        let mut doctor = sandbox.command("agent-daemon");
+        doctor.args(["doctor", "--json", "-q"]).env("HOME", &user);
+        if !is_named {
+            doctor.env_remove("AGENT_HOME");
+        }
+        let output = doctor.output().expect("it runs");
+        let document: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        document["findings"].as_array().expect("a list").clone()
+    })
+}
+
+#[test]
+fn a_unit_of_a_user_who_does_not_linger_is_named_for_the_home_that_it_starts() {
+    let name = nix::unistd::User::from_uid(nix::unistd::geteuid())
+        .ok()
+        .flatten()
+        .map_or_else(String::new, |user| user.name);
+    let lingers = fs::exists(format!("/var/lib/systemd/linger/{name}")).unwrap_or(true);
+    let [of_unit, named] = with_a_unit_of_the_user();
+    let found = |findings: &[Value]| {
+        let found = findings.iter().find(|one| one["id"] == "linger-off");
+        found.map(command)
+    };
+    assert_eq!(found(&named), None);
+    let advice = format!("loginctl enable-linger {name}");
+    assert_eq!(found(&of_unit), (!lingers).then_some(advice));
 }

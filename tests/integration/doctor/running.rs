@@ -178,6 +178,22 @@ fn a_daemon_of_another_version_is_named() {
 }
 
 #[test]
+fn what_the_daemon_before_wrote_is_not_said_of_the_one_that_starts() {
+    let pretender = Pretender::new();
+    pretender.show(|state| {
+        state.pid = 1;
+        state.version = "0.0.1".to_owned();
+        state.last_error = Some(format!("{} the disk was full", text_minutes_ago(1)));
+        state.channels = vec![ChannelState {
+            name: "telegram".to_owned(),
+            state: "unauthorized".to_owned(),
+            ..ChannelState::default()
+        }];
+    });
+    assert_eq!(ids(&pretender.sandbox), [] as [&str; 0]);
+}
+
+#[test]
 fn a_fifo_that_nobody_hears_is_named() {
     let mut pretender = Pretender::new();
     pretender.fifo = None;
@@ -246,6 +262,15 @@ fn settings_that_were_changed_are_not_taken_for_those_in_force() {
     for told in all() {
         assert!(!told.contains("was changed"), "{told}");
     }
+    // Secrets that were written again as they were are still those in force, once the daemon has looked.
+    let secrets = sandbox.read(".env").expect("own file");
+    put(&sandbox, ".env", secrets.as_bytes());
+    assert_eq!(sandbox.send(&["--wait", "hello"]).code, 0);
+    wait_for("the daemon to see that", SOON, || {
+        ids(&sandbox).is_empty().then_some(())
+    });
+    put(&sandbox, ".env", format!("{secrets}A=b\n").as_bytes());
+    only(&sandbox, "settings-unread", "warning");
 }
 
 #[test]

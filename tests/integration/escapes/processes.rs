@@ -44,7 +44,7 @@ fn what_is_inherited(mut jail: Jail) {
         serde_json::json!({"command": "env | cut -d= -f1 | sort | tr '\\n' ' '"}),
     );
     assert!(
-        told.contains("PATH PWD TMPDIR ") && !told.contains("KEY"),
+        told.contains("PATH PIP_DISABLE_PIP_VERSION_CHECK PWD TMPDIR ") && !told.contains("KEY"),
         "{told}"
     );
     // Its home is where its temporary files are, and nobody else's.

@@ -69,7 +69,7 @@ fn what_is_said_of_others_in_the_same_words_stays() {
         "{looked}"
     );
     let told = forget(&sandbox, &own);
-    assert!(told.contains("its value stands in 1 file still"), "{told}");
+    assert!(told.contains("its value is still in 1 file"), "{told}");
     assert_eq!(
         sandbox.read("workspace/MEMORY.md"),
         Some(format!("\n{others}"))

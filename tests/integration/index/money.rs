@@ -130,7 +130,7 @@ fn a_limit_is_named_words_find_without_and_vectors_come_when_there_is_money() {
     let mut sandbox = priced(&model).config("[cost]\nday_usd = 0.01");
     put(&sandbox, "workspace/MEMORY.md", "My bike is red.\n");
     // 17 bytes and 32 around them, at a tenth of a cent each.
-    let says = "the day limit is reached: [cost] day_usd = 0.01 in agent.toml, spent or reserved 0.00, this call may cost up to 0.048 (US dollars)";
+    let says = "the day limit is reached: [cost] day_usd = 0.01 in agent.toml, spent or reserved 0.00, this call may cost up to 0.05 (US dollars)";
     sync(&sandbox);
     let told = index(&sandbox, &["-v"]);
     assert_eq!(

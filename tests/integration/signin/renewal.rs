@@ -138,13 +138,13 @@ fn a_sign_in_that_was_taken_back_says_what_to_do() {
     assert_eq!(told.code, 0, "{told:?}");
     assert!(
         told.stderr
-            .contains("warning: the sign-in at house has ended: invalid_grant"),
+            .contains("warning: the sign-in to house has expired: invalid_grant"),
         "{told:?}"
     );
     let daemon = sandbox.ready();
     let status = sandbox.send(&["--status"]);
     assert!(
-        format!("{status:?}").contains("the sign-in at house has ended"),
+        format!("{status:?}").contains("the sign-in to house has expired"),
         "{status:?}"
     );
     // A new sign-in is used at once, without a restart.

@@ -79,7 +79,7 @@ fn another_agent_a_newer_version_and_an_empty_replica_are_refused() {
     fs::create_dir(pair.path("empty")).expect("own directory");
     let told = pair.there(&["standby", &pair.text("empty"), "--once"]);
     assert!(
-        told.code == 1 && told.stdout.contains("nothing whole was pushed yet"),
+        told.code == 1 && told.stdout.contains("no complete push yet"),
         "{told:?}"
     );
     let proved = pair.there(&["standby", &replica, "--once"]);

@@ -420,16 +420,27 @@ impl Sandbox {
 
     /// Returns the rows of a query on `state/<database>.db` (`queue`, `cost`), read-only, daemon or not.
     pub(crate) fn query(&self, database: &str, sql: &str) -> Vec<Vec<SqlValue>> {
-        self.try_query(database, sql)
-            .unwrap_or_else(|why| panic!("{database}.db: {why}: {sql}"))
+        let read_only = OpenFlags::SQLITE_OPEN_READ_ONLY;
+        let mut rows = self.try_query(database, sql, read_only);
+        // A power cut can leave a journal that has to be rolled back first.
+        if rows
+            .as_ref()
+            .is_err_and(|why| why.sqlite_error_code() == Some(rusqlite::ErrorCode::ReadOnly))
+        {
+            rows = self.try_query(database, sql, OpenFlags::SQLITE_OPEN_READ_WRITE);
+        }
+        rows.unwrap_or_else(|why| panic!("{database}.db: {why}: {sql}"))
     }
 
-    fn try_query(&self, database: &str, sql: &str) -> rusqlite::Result<Vec<Vec<SqlValue>>> {
+    fn try_query(
+        &self,
+        database: &str,
+        sql: &str,
+        access: OpenFlags,
+    ) -> rusqlite::Result<Vec<Vec<SqlValue>>> {
         let path = self.path(&format!("state/{database}.db"));
-        let connection = Connection::open_with_flags(
-            path,
-            OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX,
-        )?;
+        let connection =
+            Connection::open_with_flags(path, access | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
         connection.busy_timeout(Duration::from_secs(5))?;
         let mut statement = connection.prepare(sql)?;
         let columns = statement.column_count();

@@ -6,12 +6,18 @@ use std::sync::LazyLock;
 
 use serde::Deserialize;
 
-/// A line that introduces a quote is broken over so many lines at most.
-const BROKEN: usize = 4;
-/// And together they are at most so long, bytes: longer ones are text.
-const MAX_INTRODUCTION: usize = 600;
+/// A line that introduces a quote is broken over so many lines at most: whoever is quoted chose their own name, however long.
+const BROKEN: usize = 12;
+/// So much of an introduction is looked at, at its beginning and at its end, characters: a name may stand between them.
+const ENDS: usize = 300;
+/// So long is a line that goes on in the next, characters.
+const FULL: usize = 50;
 /// The fields of a head stand within so many lines: some are broken.
 const HEAD_LINES: usize = 10;
+/// Without a blank line within so many: those to whom it was written may be many.
+const MAX_HEAD_LINES: usize = 200;
+/// Who said it, before each line, is at most so long, characters.
+const MAX_INITIALS: usize = 12;
 /// What Outlook draws above.
 const RULE: &str = "________________________________";
 
@@ -88,23 +94,20 @@ static WORDS: LazyLock<Words> = LazyLock::new(|| {
 
 /// Returns where somebody else's words begin that bear no marks at their lines.
 pub fn begin(lines: &[&str]) -> Option<Begin> {
+    let fields: Vec<Field> = lines.iter().map(|line| field(line)).collect();
     (0..lines.len()).find_map(|at| {
         let line = lines.get(at)?;
         if is_quote(line) {
-            return None;
+            return is_between_arrows(lines, at).then_some(Begin::Unmarked(at));
         }
         if is_forward_mark(line) {
             return Some(Begin::Forward(at));
         }
-        if is_original_mark(line) || is_head_of_mail(lines, at) {
+        if is_original_mark(line) || is_head_of_mail(lines, &fields, at) {
             return Some(Begin::Head(at));
         }
         let from = introduction(lines, at)?;
-        let below = lines
-            .iter()
-            .skip(at + 1)
-            .find(|line| !line.trim().is_empty());
-        match below {
+        match next_line(lines, at) {
             Some(line) if is_quote(line) => None,
             Some(_) => Some(Begin::Unmarked(from)),
             None => Some(Begin::Nothing(from)),
@@ -112,10 +115,69 @@ pub fn begin(lines: &[&str]) -> Option<Begin> {
     })
 }
 
+/// Returns the line below that is not blank.
+fn next_line<'a>(lines: &[&'a str], at: usize) -> Option<&'a str> {
+    let mut below = lines.iter().skip(at + 1);
+    below.find(|line| !line.trim().is_empty()).copied()
+}
+
 /// Returns whether a line is marked as quoted.
 pub fn is_quote(line: &str) -> bool {
     // Markdown of HTML has `\>` there.
-    line.trim_start().trim_start_matches('\\').starts_with('>')
+    let line = line.trim_start();
+    let bare = line.trim_start_matches('\\');
+    bare.starts_with('>') || has_initials(line)
+}
+
+/// `Eve> Dear Ada`, as some programs mark whom they quote.
+fn has_initials(line: &str) -> bool {
+    let Some((name, said)) = line.split_once('>') else {
+        return false;
+    };
+    let name = name.trim_end_matches('\\');
+    (1..=MAX_INITIALS).contains(&name.chars().count())
+        && name.chars().all(char::is_alphanumeric)
+        && said.chars().next().is_none_or(char::is_whitespace)
+}
+
+/// `> -- `, below which a quote says who wrote it.
+pub fn is_quoted_signature(line: &str) -> bool {
+    is_quote(line) && unquoted(line) == "--"
+}
+
+/// `>>> Eve <eve@example.org> 11/24/2026 10:00 AM >>>`, or an introduction after such arrows: what follows bears no marks.
+fn is_between_arrows(lines: &[&str], at: usize) -> bool {
+    let is_one = |line: &&&str| {
+        let line = line.trim_start().replace('\\', "");
+        line.starts_with(">>>") && !unquoted(&line).is_empty()
+    };
+    let Some(first) = lines.get(at).filter(is_one) else {
+        return false;
+    };
+    let is_apart = |line: &str| line.trim().is_empty() || is_quote(line);
+    let more = lines.iter().skip(at + 1).take(BROKEN);
+    let more: Vec<&str> = more.copied().take_while(|line| !is_apart(line)).collect();
+    let ends = |line: &str| line.replace('\\', "").trim_end().ends_with(">>>");
+    if ends(first) || more.iter().any(|line| ends(line)) {
+        return true;
+    }
+    // Where quotes are within quotes, their introductions have arrows too.
+    let is_in_quote = at
+        .checked_sub(1)
+        .and_then(|above| lines.get(above))
+        .is_some_and(|line| is_quote(line));
+    let introduces = |count: usize| {
+        let said = more.get(..count).unwrap_or_default().join(" ");
+        let is_followed = next_line(lines, at + count).is_some_and(is_quote);
+        !is_followed && is_introduction(&format!("{} {said}", unquoted(first)))
+    };
+    !is_in_quote && (0..=more.len()).any(introduces)
+}
+
+/// Returns a line without the marks of a quote.
+fn unquoted(line: &str) -> String {
+    let is_mark = |c: char| c.is_whitespace() || ">\\".contains(c);
+    line.trim_matches(is_mark).to_owned()
 }
 
 /// `---------- Forwarded message ---------`, in whatever language.
@@ -167,11 +229,21 @@ pub fn first_of_broken(lines: &[&str], end: usize) -> usize {
     (least..end).rev().find(is_apart).map_or(least, |at| at + 1)
 }
 
-/// Returns where an introduction begins that `found` is a part of: with the line that names the time.
+/// Returns where an introduction begins that `found` is a part of: with the line that names the time, and with those above
+/// that go on in the next, since a long name is broken as any text is.
 pub fn with_time(lines: &[&str], found: usize, end: usize) -> usize {
     let has_time = |at: &usize| digits(&joined(lines, *at, end)) >= 3;
     let first = first_of_broken(lines, end);
-    (first..=found).rev().find(has_time).unwrap_or(found)
+    let mut begin = (first..=found).rev().find(has_time).unwrap_or(found);
+    let is_full = |line: &&str| line.chars().count() >= FULL && !is_quote(line);
+    while begin
+        .checked_sub(1)
+        .and_then(|above| lines.get(above))
+        .is_some_and(is_full)
+    {
+        begin -= 1;
+    }
+    begin
 }
 
 fn joined(lines: &[&str], from: usize, to: usize) -> String {
@@ -179,17 +251,38 @@ fn joined(lines: &[&str], from: usize, to: usize) -> String {
 }
 
 fn is_introduction(text: &str) -> bool {
-    if text.len() > MAX_INTRODUCTION {
-        return false;
-    }
-    let text = cleaned(text);
-    let Some(said) = text.strip_suffix([':', '：']).map(str::trim_end) else {
+    let Some(said) = introducing(text) else {
         return false;
     };
-    let (has_address, digits) = (said.contains('@'), digits(said));
-    // In some languages no verb stands there: the address is the last.
-    let is_bare = has_address && said.ends_with('>') && digits >= 6;
-    is_bare || (has_address || digits >= 3) && WORDS.wrote.iter().any(|word| says(said, word))
+    let (has_address, digits) = (said.contains('@'), digits(&said));
+    // In some languages no verb stands there, or one that is not listed: but a time, and an address in brackets.
+    let in_brackets = said
+        .split_once('<')
+        .and_then(|(_, rest)| rest.split_once('>'));
+    let is_bare = in_brackets.is_some_and(|(address, _)| address.contains('@')) && digits >= 4;
+    let (is_named, wrote) = (has_address || digits >= 3, &WORDS.wrote);
+    let is_last = |word: &String| says(&said, &format!("{}:", word.trim_end_matches(':')));
+    is_bare || is_named && wrote.iter().any(|word| says(&said, word)) || wrote.iter().any(is_last)
+}
+
+/// Returns whether a text says that somebody wrote what follows: `Eve wrote:`.
+pub fn is_said_of_somebody(text: &str) -> bool {
+    introducing(text).is_some_and(|said| WORDS.wrote.iter().any(|word| says(&said, word)))
+}
+
+/// Returns the beginning and the end of what ends with a colon, without it.
+fn introducing(text: &str) -> Option<String> {
+    let is_long = text.len() > 2 * ENDS && text.chars().count() > 2 * ENDS;
+    let text = if is_long {
+        let begin: String = text.chars().take(ENDS).collect();
+        let end: Vec<char> = text.chars().rev().take(ENDS).collect();
+        format!("{begin} {}", end.into_iter().rev().collect::<String>())
+    } else {
+        text.to_owned()
+    };
+    let text = cleaned(&text);
+    let said = text.strip_suffix([':', '：'])?;
+    Some(said.trim_end().to_owned())
 }
 
 /// Returns how many digits stand outside of addresses.
@@ -229,18 +322,21 @@ fn is_original_mark(line: &str) -> bool {
 }
 
 /// `From: …`, with `Subject: …` some lines on, in one language; other fields may be the first.
-fn is_head_of_mail(lines: &[&str], at: usize) -> bool {
-    let first = lines.get(at).map(|line| field(line)).unwrap_or_default();
+fn is_head_of_mail(lines: &[&str], fields: &[Field], at: usize) -> bool {
+    let first = fields.get(at).copied().unwrap_or_default();
     let begins = first.from | first.other;
-    if begins == 0 {
+    // Most lines that name a field are far from any subject.
+    let mut near = fields.iter().skip(at).take(MAX_HEAD_LINES);
+    if begins == 0 || !near.any(|field| field.subject & begins != 0) {
         return false;
     }
-    let all = lines
-        .iter()
-        .skip(at)
-        .take(HEAD_LINES)
-        .map(|line| field(line));
-    let (from, subject) = all.fold((0, 0), |(from, subject), field| {
+    let below = lines.iter().zip(fields).skip(at).take(MAX_HEAD_LINES);
+    let mut is_broken = false;
+    let all = below.enumerate().take_while(|(count, (line, _))| {
+        is_broken |= line.trim().is_empty();
+        *count < HEAD_LINES || !is_broken
+    });
+    let (from, subject) = all.fold((0, 0), |(from, subject), (_, (_, field))| {
         (from | field.from, subject | field.subject)
     });
     begins & from & subject != 0

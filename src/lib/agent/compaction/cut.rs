@@ -1,4 +1,4 @@
-//! Where a conversation is cut: before a turn if one can be, between two steps of a long turn if not,
+//! Chooses the cut of a conversation: before a turn if possible, between two steps of a long turn if not,
 //! and never between a call and its result. Pure.
 
 use crate::config::Keep;
@@ -10,7 +10,7 @@ use crate::session::Entry;
 enum Begins {
     /// Somebody's message: a turn.
     Turn,
-    /// What the model said in a turn: the turn's message stays beside it.
+    /// What the model said in a turn: the turn's message stays next to it.
     Step,
     /// Results of calls, a word of ours, the old summary.
     Nothing,

@@ -1,7 +1,8 @@
-//! Before the older part of a conversation is summed up, the model may keep what matters of it: a side
+//! Before the older part of a conversation is summarized, the model may keep what matters of it: a side
 //! conversation of at most eight steps, in a copy of the history, that nobody is sent.
 
 use super::SOURCE;
+use crate::agent::followed::Before;
 use crate::agent::permission::Decision;
 use crate::agent::tool::ToolOutput;
 use crate::agent::turn_loop::{Break, Running};
@@ -49,7 +50,7 @@ struct Flushed {
 
 impl Running<'_> {
     /// Lets the model keep what matters, unless that was done since the last compaction. Once
-    /// an answer came it is done, whatever goes wrong after it: it is not to be paid for again and again.
+    /// an answer came it is done, whatever goes wrong after it: it is not to be paid for repeatedly.
     pub(in crate::agent) async fn flush_once(&mut self, at: Thresholds) -> Result<(), Break> {
         let can_keep = ["memory_write", "write"]
             .iter()
@@ -85,7 +86,7 @@ impl Running<'_> {
         }
     }
 
-    /// Returns the conversation without untrusted words (what is kept is kept for good, and nobody is asked), or with the middle of its longest texts left out when the model could not read
+    /// Returns the conversation without untrusted text (what is kept is kept permanently, and nobody is asked), or with the middle of its longest texts left out when the model could not read
     /// it otherwise; `None` when even that is too much.
     fn that_fit(&self, at: Thresholds) -> Option<Vec<Message>> {
         let state = self.session.state();
@@ -156,7 +157,7 @@ impl Running<'_> {
                 Err(_) => break,
                 Ok(Ok(paid)) => (paid.response.message, paid.response.stop),
                 Ok(Err(error)) => {
-                    tracing::warn!(%error, session = self.session.id(), "nothing more was kept before a conversation is summed up");
+                    tracing::warn!(%error, session = self.session.id(), "the memory flush before compaction ended early");
                     break;
                 }
             };
@@ -230,7 +231,8 @@ impl Running<'_> {
                 "not now: only memory_write, remember and files of memory/ keep something",
             );
         }
-        match self.decide(call, untrusted) {
+        // What keeps something follows no address.
+        match self.decide(call, untrusted, Before::default()) {
             Decision::Run => {
                 let record = self.agent.audit.begin(self.audited(call), &call.input);
                 let context = crate::agent::Context {

@@ -1,4 +1,4 @@
-//! Makes room in a conversation that has grown, so that it can go on for years.
+//! Makes room in a conversation that has grown, so that it can continue for years.
 //!
 //! ```text
 //! consolidate the facts → flush (once a cycle) → summarise → one `compaction` event → index
@@ -9,7 +9,7 @@
 
 mod cut;
 mod flush;
-mod summary;
+mod summary_request;
 
 use tokio::task::spawn_blocking;
 
@@ -17,7 +17,7 @@ use super::turn_loop::{Agent, Break, Running};
 use super::turn_request::Order;
 use crate::config::{Keep, Model, ProviderType, Thresholds};
 use crate::cost::Refusal;
-use crate::llm::{self, Away, Prompt, Purpose};
+use crate::llm::{self, Prompt, Purpose, Unavailable};
 use crate::message::Step;
 use crate::provider::SystemBlock;
 use crate::session;
@@ -30,7 +30,7 @@ const SOURCE: &str = "compaction";
 /// Fewer messages are not worth a summary (reference: acceptance C12).
 const FEWEST: usize = 4;
 /// After a compaction a conversation must grow by this part of its limit before the next one: what cannot be
-/// made smaller must not be summed up, and paid for, after every turn.
+/// made smaller must not be summarized, and paid for, after every turn.
 const GROWN: u64 = 10;
 /// A compaction that leaves more than this share of the messages is none (specification §11: it must shrink by 20 %).
 const SHRUNK: f64 = 0.8;
@@ -86,7 +86,7 @@ enum Unsummed {
 impl From<llm::Error> for Unsummed {
     fn from(error: llm::Error) -> Self {
         let error = match error.away() {
-            Ok(away) => return Self::ForNow(llm::Error::Away(away)),
+            Ok(away) => return Self::ForNow(llm::Error::Unavailable(away)),
             Err(error) => error,
         };
         match &error {
@@ -166,7 +166,7 @@ impl Agent {
                 Break::Failed(reason)
                 | Break::Overflow(reason)
                 | Break::TooLong(reason)
-                | Break::Away(Away { detail: reason, .. }),
+                | Break::Unavailable(Unavailable { detail: reason, .. }),
             ) => Room::Failed(reason),
         }
     }
@@ -225,7 +225,7 @@ impl Running<'_> {
         self.session.state().size(|| self.overhead())
     }
 
-    /// Returns true when what matters is to be kept before the conversation goes on.
+    /// Returns true when what matters is to be kept before the conversation continues.
     pub(super) fn is_to_be_flushed(&self) -> bool {
         !self.session.state().flushed
             && self
@@ -238,7 +238,7 @@ impl Running<'_> {
         self.thresholds().is_some_and(|at| self.size() > at.room)
     }
 
-    /// Returns the estimated tokens of what stands in a request beside the conversation.
+    /// Returns the estimated tokens of what is in a request in addition to the conversation.
     fn overhead(&self) -> u64 {
         let system: u64 = self
             .order
@@ -269,7 +269,7 @@ impl Running<'_> {
         if !urgent && (state.entries.len() < FEWEST || (need == Need::Perhaps && !grown)) {
             return Ok(Room::Enough);
         }
-        // The transcript keeps it all: whoever asks need not wait for the facts.
+        // The transcript keeps it all: the caller need not wait for the facts.
         if !self.harvest().await? && need == Need::Perhaps && self.size() < at.hard_at {
             tracing::warn!(
                 session = self.session.id(),
@@ -324,7 +324,8 @@ impl Running<'_> {
 
     /// Draws facts from what will no longer be sent; false when that did not work.
     async fn harvest(&self) -> Result<bool, Break> {
-        let work = spawn_blocking(self.agent.consolidation(Some(self.session.id().to_owned())));
+        let session = Some(self.session.id().to_owned());
+        let work = spawn_blocking(self.agent.consolidation(session, self.order.cancel.clone()));
         tokio::select! {
             biased;
             () = self.order.cancel.cancelled() => Err(Break::Stopped),
@@ -337,7 +338,7 @@ impl Running<'_> {
         let state = self.session.state();
         let before = plan.size_of(state).max(1);
         let fixed = scaled(plan.overhead, plan.factor);
-        // Where the system text takes most of it, an eighth is the messages' all the same.
+        // Where the system text takes most of it, an eighth is the messages' nevertheless.
         let most = (plan.at.compact_at / 2).max(fixed + plan.at.compact_at / 8);
         if need != Need::RefusedAgain
             && let Some(cut) = plan.cut(state, plan.at.keep, most)
@@ -373,7 +374,12 @@ impl Running<'_> {
                         "no model summed the conversation up"
                     );
                     (
-                        summary::statistics(&dropped, earlier, &why, summary::LONGEST / 2),
+                        summary_request::statistics(
+                            &dropped,
+                            earlier,
+                            &why,
+                            summary_request::LONGEST / 2,
+                        ),
                         SummaryBy::Statistics,
                     )
                 }
@@ -394,7 +400,7 @@ impl Running<'_> {
                 "a summary did not make the conversation smaller"
             );
         }
-        // It fits as it is: whoever asks must not lose words for a request.
+        // It fits as it is: the caller must not lose words for a request.
         if need == Need::Asked && plan.size < plan.at.compact_at {
             return Ok(None);
         }
@@ -420,7 +426,12 @@ impl Running<'_> {
             .as_ref()
             .map(|compacted| compacted.summary.as_str());
         let why = "it was cut to make room";
-        let summary = summary::statistics(&dropped(state, cut), earlier, why, summary::LONGEST / 6);
+        let summary = summary_request::statistics(
+            &dropped(state, cut),
+            earlier,
+            why,
+            summary_request::LONGEST / 6,
+        );
         // One long message is to keep as much as fits.
         let room = usize::try_from(most).unwrap_or(usize::MAX);
         let first_length = room.saturating_mul(text::CHARS_PER_TOKEN).max(BLOCKS.0);
@@ -497,8 +508,8 @@ impl Running<'_> {
         let window = model
             .context_window
             .saturating_sub(u64::from(model.max_tokens));
-        let room = summary::Room::of(scaled(window, 1.0 / factor.max(1.0)));
-        let chunks = summary::chunks(dropped, room.chunk);
+        let room = summary_request::Room::of(scaled(window, 1.0 / factor.max(1.0)));
+        let chunks = summary_request::chunks(dropped, room.chunk);
         let earlier = earlier.map(|text| {
             (
                 "summary so far",
@@ -540,9 +551,9 @@ impl Running<'_> {
         longest: usize,
     ) -> Result<Result<String, Unsummed>, Break> {
         let never = |why: &str| Err(Unsummed::ForGood(why.to_owned()));
-        let messages = vec![summary::request(pieces)];
+        let messages = vec![summary_request::request(pieces)];
         let prompt = Prompt {
-            system: summary::system(),
+            system: summary_request::system(),
             tools: [].into(),
             may_call: false,
             messages,
@@ -576,7 +587,7 @@ impl Running<'_> {
         })
     }
 
-    /// Returns the run under which making room stands in the ledger: no message's own, whose cap would refuse it.
+    /// Returns the run under which making room is in the ledger: no message's own, whose cap would refuse it.
     fn room_run_id(&self) -> String {
         format!("{}/room", self.order.run_id)
     }

@@ -327,7 +327,7 @@ impl Suite {
         }
     }
 
-    /// Lets the words come in a turn of their own.
+    /// Lets the words come in a separate turn.
     async fn bring(&self, session: &mut Session, origin: Origin, words: &str) {
         *self.words.lock() = words.to_owned();
         let mut envelope = owner("1", "please look");

@@ -1,6 +1,7 @@
 //! For tests: conversations that no hand would write, held against the strictest rules of every vendor, and the
 //! suite of injections.
 
+mod choices;
 mod injections;
 mod permits;
 mod place;

@@ -132,7 +132,7 @@ impl Tool for Fake {
         Rights::Owner
     }
 
-    /// What is refused is so of others' words only, as a proposed skill.
+    /// What is refused is so of text of others only, as a proposed skill.
     fn reach(&self, input: &Value, context: &Context) -> Reach {
         match (self.reach)(input) {
             Reach::Refused(_) if !context.untrusted => Reach::Free,
@@ -278,16 +278,17 @@ impl Place {
             route: None,
             message_id: None,
             source: Source::Cli,
-            paying_run: "run",
+            paying_run: &envelope.id,
             budget_usd: None,
             share_usd: None,
             bounds: envelope.task.as_ref().map(|task| &task.bounds),
-            team: None,
+            spawner: None,
             model: "primary",
             system: vec![SystemBlock {
                 tier: Tier::Stable,
                 text: "You are an agent.".to_owned(),
             }],
+            own_words: String::new(),
             cancel: &cancel,
             interrupted: &interrupted,
             owner: &self.owner,

@@ -26,7 +26,7 @@ enum Piece {
     Aside,
     /// A turn ends badly; whether it is forgotten.
     Error(bool),
-    /// The older part is summed up: how much of it stays, whether the question does, whether blocks are cut.
+    /// The older part is summarized: how much of it stays, whether the question does, whether blocks are cut.
     Compaction(usize, bool, bool),
     Pin,
 }
@@ -221,7 +221,7 @@ fn events(pieces: Vec<Piece>) -> Vec<Event> {
         .collect()
 }
 
-/// Returns the ways in which the conversation may be asked to go on.
+/// Returns the ways in which the conversation may be asked to continue.
 fn requests(messages: Vec<Message>) -> impl Iterator<Item = Request> {
     let spec = ToolSpec {
         name: "exec".into(),

@@ -1,4 +1,4 @@
-//! What is the owner's in the task of a sub-agent stays that: a run with untrusted words has no search made of it by others.
+//! What is the owner's in the task of a sub-agent stays that: a run with untrusted text has no search made of it by others.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::trust::Provenance;
 
 /// A page, which moves the model.
 const PAGE: &str = "Bridges of Porto: the oldest is of 1877. Horta has none.";
-/// What the owner's file says, beside what the page does.
+/// What the owner's file says, next to what the page does.
 const FILE: &str = "Bridges: the heirloom is in Horta, the jewels lie in Faro under 7731.";
 
 /// Returns the tools; `told` are the words that went along with each sub-agent.
@@ -82,7 +82,7 @@ pub(super) fn calls(calls: &[(&str, Value)]) -> Mind {
     })
 }
 
-/// Returns the input that a sub-agent is which a run with untrusted words sent.
+/// Returns the input that a sub-agent is which a run with untrusted text sent.
 fn sub_agent(task: &str, private_words: &[String]) -> Envelope {
     let bounds = Bounds {
         parent: SessionKey("cli:ada".into()),
@@ -147,7 +147,7 @@ async fn a_sub_agent_searches_for_none_of_them_unasked_and_passes_them_on() {
         query("bridges of Porto"),
         query("oldest bridges of Porto 1877"),
         query("jewels in FARO"),
-        // It stands on a page by now: who wrote that may have put all words there.
+        // It is on a page by now: who wrote that may have put all words there.
         query("bridges of Horta"),
         ("pass_on", json!({"task": "the trains to Faro"})),
     ]));

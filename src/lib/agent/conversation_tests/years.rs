@@ -1,7 +1,7 @@
 //! A conversation of thousands of turns with tools in a small window: no request is ever one that a vendor
 //! refuses, none is larger than the window, and it ends.
 //!
-//! `AGENT_TURNS=5000 cargo test --lib years` goes on for as long as you like.
+//! `AGENT_TURNS=5000 cargo test --lib years` continues for as long as you like.
 
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap};
@@ -249,12 +249,13 @@ async fn turn(house: &House, session: &mut Session, number: u64) -> (Ended, Room
         budget_usd: None,
         share_usd: None,
         bounds: None,
-        team: None,
+        spawner: None,
         model: "primary",
         system: vec![SystemBlock {
             tier: Tier::Stable,
             text: "You are an agent. ".repeat(20),
         }],
+        own_words: String::new(),
         cancel: &cancel,
         interrupted: &interrupted,
         owner: &Nobody,
@@ -286,7 +287,7 @@ async fn a_conversation_of_years_never_makes_a_request_that_is_refused() {
             "turn {number}: {room:?}"
         );
         compactions += u64::from(matches!(room, Room::Made { .. }));
-        // A crash in between: what is on the disk is what goes on.
+        // A crash in between: what is on disk is what continues.
         if number.is_multiple_of(97) {
             house.store.put(session);
             house.store.flush().expect("flush");

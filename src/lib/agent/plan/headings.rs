@@ -35,7 +35,7 @@ struct Heading {
     kind: String,
     /// The message that is answered.
     reply_to: Option<String>,
-    /// Whether nobody would write it but for a task.
+    /// Whether nobody would write it except for a task.
     is_marked: bool,
 }
 
@@ -52,11 +52,11 @@ pub(super) fn find(text: &str) -> Option<Result<Vec<Draft>, String>> {
     Some(sections.iter().map(draft).collect())
 }
 
-/// Cuts a text at the headings of tasks; what stands before the first is a thought. `None` when there are none.
+/// Cuts a text at the headings of tasks; what is before the first is a thought. `None` when there are none.
 pub(super) fn sections(text: &str) -> Option<Vec<Section<'_>>> {
     let begins = text.lines().next().and_then(heading);
     let is_task = |heading: &Heading| heading.is_marked || KINDS.contains(&heading.kind.as_str());
-    // One that is meant for a task is no part of the words before it.
+    // One that is meant for a task is not a part of the words before it.
     let is_meant = |heading: &Heading| KINDS.iter().any(|kind| is_nearly(kind, &heading.kind));
     // A title of one word that begins an answer is meant for a task as well.
     let first = match begins {
@@ -84,7 +84,7 @@ pub(super) fn sections(text: &str) -> Option<Vec<Section<'_>>> {
     Some(sections.collect())
 }
 
-/// Returns what is left for people of a text in which headings stand for tasks: what stands before the first, and below
+/// Returns what is left for people of a text in which headings stand for tasks: what is before the first, and below
 /// those of `send`. `None` when there are none.
 pub(super) fn public(text: &str) -> Option<String> {
     let mut cuts: Vec<(usize, usize, bool)> = Vec::new();

@@ -15,7 +15,7 @@ const UNCLOSED: usize = 8;
 pub(super) enum Found {
     /// Tasks; or why one of them is none.
     Tasks(Result<Vec<Draft>, String>),
-    /// JSON that is no plan.
+    /// JSON that is not a plan.
     Broken(String),
     /// No JSON.
     Nothing,
@@ -108,7 +108,7 @@ pub(super) fn names_a_kind(text: &str) -> bool {
     })
 }
 
-/// Reads the value at the beginning of a text; also returns what stands behind it.
+/// Reads the value at the beginning of a text; also returns what is behind it.
 fn value(text: &str) -> Result<(Value, &str), String> {
     let end = end(text)?;
     let (own, rest) = text.split_at(end);

@@ -222,8 +222,8 @@ enum Deed {
     Remember(String),
 }
 
-/// Makes a graph of written tasks. One that says nothing of what it depends on follows the one before it; where no
-/// task names another, all of them follow each other, since a pause that nothing waits for would be none.
+/// Makes a graph of written tasks. One that says nothing of what it depends on follows the one before it, unless that one waits
+/// for it; where no task names another, all of them follow each other, since a pause that nothing waits for would be none.
 fn assemble(drafts: Vec<Draft>) -> Result<Plan, String> {
     if drafts.len() > MAX_TASKS {
         return Err(format!("a plan has at most {MAX_TASKS} tasks"));
@@ -253,22 +253,45 @@ fn assemble(drafts: Vec<Draft>) -> Result<Plan, String> {
         });
         ids.push(id);
     }
-    let links: Vec<Vec<String>> = drafts
+    let mut links: Vec<Vec<String>> = drafts
         .iter()
-        .enumerate()
-        .map(|(at, draft)| {
-            let before = at
-                .checked_sub(1)
-                .and_then(|before| ids.get(before))
-                .cloned();
-            match &draft.depends_on {
-                Some(links) if !in_a_row => links.clone(),
-                _ => before.into_iter().collect(),
-            }
+        .map(|draft| match in_a_row {
+            true => Vec::new(),
+            false => draft.depends_on.clone().unwrap_or_default(),
         })
         .collect();
+    for at in 1..drafts.len() {
+        let says_nothing = in_a_row
+            || drafts
+                .get(at)
+                .is_some_and(|draft| draft.depends_on.is_none());
+        // One that is waited for by the one before it comes first, wherever it is written.
+        if says_nothing
+            && !waits_for(&ids, &links, at - 1, at)
+            && let (Some(own), Some(before)) = (links.get_mut(at), ids.get(at - 1))
+        {
+            own.push(before.clone());
+        }
+    }
     let order = ordered(&ids, &links)?;
     Ok(without_thoughts(drafts, &ids, &links, &order))
+}
+
+/// Returns true when the task at `from` depends on the one at `to`, itself or by way of others.
+fn waits_for(ids: &[String], links: &[Vec<String>], from: usize, to: usize) -> bool {
+    let mut reached = vec![from];
+    let mut next = 0;
+    while let Some(at) = reached.get(next).copied() {
+        next += 1;
+        for link in links.get(at).into_iter().flatten() {
+            match ids.iter().position(|id| id == link) {
+                Some(found) if found == to => return true,
+                Some(found) if !reached.contains(&found) => reached.push(found),
+                _ => {}
+            }
+        }
+    }
+    false
 }
 
 /// Returns the places of the tasks so that each stands behind those it depends on.
@@ -406,14 +429,14 @@ fn is_nearly(kind: &str, written: &str) -> bool {
     kind.starts_with(written) || misses_one()
 }
 
-/// Returns what stands in a code fence that is around everything.
+/// Returns what is in a code fence that is around everything.
 fn unfenced(text: &str) -> &str {
     let inner = text
         .strip_prefix("```")
         .and_then(|rest| rest.strip_suffix("```"))
         .filter(|inner| !inner.contains("\n```"));
     match inner.and_then(|inner| inner.split_once('\n')) {
-        // After the fence stands at most the name of a language.
+        // After the fence is at most the name of a language.
         Some((language, inner)) if !language.trim().contains(' ') => inner.trim(),
         _ => text,
     }

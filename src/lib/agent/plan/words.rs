@@ -1,4 +1,4 @@
-//! What of a plan that cannot be read was meant for the chat.
+//! Recovers the text for the chat from an unreadable plan.
 
 use serde_json::Value;
 

@@ -54,7 +54,7 @@ fn target(context: &Context<'_>, words: &str, erases: bool) -> Result<Target, Fa
             Err(fail(Exit::Usage, &message).hint(choices("forget", &named)))
         }
         Named::Nothing => {
-            // What a run was killed at when all but this was done.
+            // What a run was killed at when all except this was done.
             if erases {
                 forget::vacuum(context.home)?;
             }

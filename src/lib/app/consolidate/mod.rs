@@ -171,7 +171,7 @@ fn run(arguments: &Arguments) -> Result<Exit, Failure> {
             .hint("agent-consolidate run --help"));
     }
     cli::must_be_there(context.home)?;
-    // A setting that cannot be read is no reason to guess its value.
+    // A setting that cannot be read is not a reason to guess its value.
     config::load_config(context.home, context.env)?;
     match verb {
         None => run::run(&context, *run),

@@ -1,8 +1,9 @@
-//! Who reads conversations for `agent-consolidate`: opened when the first question comes, because most runs have none.
+//! The model reader for `agent-consolidate`: opened when the first question comes, because most runs have none.
 
 use std::sync::Arc;
 
 use tokio::runtime::Runtime;
+use tokio_util::sync::CancellationToken;
 
 use super::Context;
 use crate::app::cli;
@@ -57,7 +58,8 @@ fn start(context: &Context<'_>, loaded: &Loaded) -> Result<(Runtime, MeteredMode
     let keys = Arc::new(Keys::open(context.home, context.env)?);
     let ledger = Ledger::start(&context.home.cost_db(), loaded.config.agent.timezone.0)?;
     let client = Arc::new(llm_client::build(loaded, &keys, ledger)?);
-    let paid = MeteredModel::of(client, runtime.handle().clone());
+    let never = CancellationToken::new();
+    let paid = MeteredModel::of(client, runtime.handle().clone(), never);
     let paid = paid.ok_or_else(|| Failure::config("[routing] consolidation names no model"))?;
     Ok((runtime, paid))
 }

@@ -1,4 +1,4 @@
-//! `agent-daemon auth`: for each provider, which key is in force, where it came from, and what stands
+//! `agent-daemon auth`: for each provider, which key is active, where it came from, and what stands
 //! behind it. Of a key its last four letters are shown, of a short one nothing.
 
 use std::collections::HashMap;

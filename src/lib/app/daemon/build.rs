@@ -92,6 +92,7 @@ pub(crate) fn live(
         stickers: stickers_of_tools(&config),
         speaker: speaker.clone(),
         digests: tools::FileDigests::default(),
+        owners: config.owners(),
         episodes: Mutex::default(),
         audit: audit.clone(),
     };
@@ -238,7 +239,7 @@ fn listener_and_films(home: &Home, env: &Environment, config: &Config) -> (Optio
     (listener, films)
 }
 
-/// Returns a program that works on files in a directory of its own.
+/// Returns a program that works on files in a separate directory.
 fn program(
     (home, env, config): (&Home, &Environment, &Config),
     argv: &[String],
@@ -323,9 +324,6 @@ pub(crate) fn exec_settings(
     if !exec.runs() {
         return None;
     }
-    let variable = |name: &String| Some((name.clone(), env.get(name)?.into_string().ok()?));
-    // Under whatever name.
-    let is_harmless = |(_, value): &(String, String)| crate::secret::redact(value) == *value;
     let mut hidden = vec![home.config_dir().to_owned(), home.state().to_owned()];
     hidden.extend(home_of_user(env));
     let path = env.get("PATH").unwrap_or_default();
@@ -340,19 +338,13 @@ pub(crate) fn exec_settings(
         rules: exec.clone(),
         trusted_hosts: config.tools.trusted_hosts.clone(),
         off: exec.sandbox == config::Sandbox::Off,
-        env: exec
-            .env
-            .iter()
-            .filter(|name| !secrets.contains(name))
-            .filter_map(variable)
-            .filter(is_harmless)
-            .collect(),
+        env: tools::environment(env, &exec.env, secrets),
         reserve_mb: config.media.reserve_mb,
         programs,
     })
 }
 
-/// Returns why models that are in use will not answer, whoever asks them: what a start and a reload tell.
+/// Returns why models that are in use will not answer, no matter who uses them: what a start and a reload tell.
 pub(super) fn cannot_answer(loaded: &Loaded, keys: &Keys) -> Vec<String> {
     let mut why = signed_out(&loaded.models, keys);
     let unpriced = unpriced(loaded).into_iter();
@@ -387,7 +379,7 @@ pub(crate) fn signed_out(models: &Models, keys: &Keys) -> Vec<String> {
             ""
         };
         Some(cli::harmless(&format!(
-            "the sign-in at {name} has ended: {reason}{instead}; run: agent-daemon login {name} --oauth"
+            "the sign-in to {name} has expired: {reason}{instead}; run: agent-daemon login {name} --oauth"
         )))
     };
     let mut said: Vec<String> = models
@@ -437,17 +429,20 @@ pub(crate) fn processes(
     home: &Home,
     config: &Config,
     changed: &Arc<Notify>,
-) -> Result<HashMap<String, Arc<dyn Channel>>, Failure> {
+) -> HashMap<String, Arc<dyn Channel>> {
     let open = config
         .channels
         .iter()
         .filter(|(_, settings)| settings.enabled);
-    let mut channels: HashMap<String, Arc<dyn Channel>> = HashMap::new();
-    for (name, _) in open {
-        let channel = Process::new(name, home.channels().join(name), changed.clone())?;
-        channels.insert(name.clone(), Arc::new(channel));
-    }
-    Ok(channels)
+    let channel = |name: &String| -> Arc<dyn Channel> {
+        Arc::new(Process::new(
+            name,
+            home.channels().join(name),
+            changed.clone(),
+        ))
+    };
+    open.map(|(name, _)| (name.clone(), channel(name)))
+        .collect()
 }
 
 /// Returns whether it has the form of a token: `123456789:AAF…`.

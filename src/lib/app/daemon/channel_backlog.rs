@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::channel_spools::{Door, Opened, answer, open, own, take};
+use super::channel_spools::{Opened, SpoolDir, answer, open, own, take};
 use super::command_intake;
 use crate::config::Home;
 use crate::control::spool::Entry;
@@ -16,9 +16,9 @@ use crate::{db, sys};
 
 /// Lines of a channel that one look takes in.
 const PER_LOOK: usize = 256;
-/// Lines that are taken in with one commit.
+/// Lines that are accepted with one commit.
 const TOGETHER: usize = 64;
-/// How long a chat waits for a line of it that cannot be read, before the later ones go on without it.
+/// How long a chat waits for a line of it that cannot be read, before the later ones continue without it.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// A spool in which many lie is looked through at most this part of the time.
 const PART_OF_TIME: u32 = 20;
@@ -109,8 +109,8 @@ impl Waiting {
         !self.unread.is_empty() || !self.late.is_empty()
     }
 
-    /// Returns what is looked at next, and whether it came late: every other look is at one of those, as long as there are
-    /// others, so that whoever never stops keeps nobody out.
+    /// Returns the next entry to read, and whether it came late. Late and other entries alternate while there are both, so
+    /// that a sender who never stops blocks no other.
     fn next_unread(&mut self, reads: usize) -> Option<(Entry, bool)> {
         let is_turn = reads.is_multiple_of(2) || self.unread.is_empty();
         let late = if is_turn { self.late.pop_front() } else { None };
@@ -131,13 +131,13 @@ impl Waiting {
 
 impl Own {
     /// Finds what is new in the spool, behind what is known.
-    async fn scan(&mut self, channel: &str, door: &Door) {
+    async fn scan(&mut self, channel: &str, dir: &SpoolDir) {
         let is_early = |(at, took): (Instant, Duration)| at.elapsed() < took * PART_OF_TIME;
         if !self.waiting.is_empty() && self.scanned.is_some_and(is_early) {
             return;
         }
         let (dir, known, began) = (
-            door.new.clone(),
+            dir.new.clone(),
             std::mem::take(&mut self.known),
             Instant::now(),
         );
@@ -189,18 +189,18 @@ impl Backlog {
             Ok(more) => is_more |= more,
             Err(error) => trouble = Some(error),
         };
-        let common = Door::common(home);
+        let common = SpoolDir::common(home);
         for (channel, waiting) in &mut self.common {
-            let look = Look::new(pipeline, home, &common, &mut self.known);
-            note(look.take_some(channel, waiting).await);
+            let pass = ScanPass::new(pipeline, home, &common, &mut self.known);
+            note(pass.take_some(channel, waiting).await);
         }
         self.common.retain(|_, waiting| !waiting.is_empty());
         for (channel, layout) in own(pipeline, home) {
-            let door = Door::of(&channel, &layout);
+            let dir = SpoolDir::of(&channel, &layout);
             let own = self.own.entry(channel.clone()).or_default();
-            own.scan(&channel, &door).await;
-            let look = Look::new(pipeline, home, &door, &mut own.known);
-            note(look.take_some(&channel, &mut own.waiting).await);
+            own.scan(&channel, &dir).await;
+            let pass = ScanPass::new(pipeline, home, &dir, &mut own.known);
+            note(pass.take_some(&channel, &mut own.waiting).await);
         }
         match trouble {
             None => Ok(is_more),
@@ -214,15 +214,15 @@ impl Backlog {
 }
 
 /// One look at the lines of one channel.
-struct Look<'a> {
+struct ScanPass<'a> {
     pipeline: &'a Arc<Pipeline>,
     home: &'a Home,
-    door: &'a Door,
+    dir: &'a SpoolDir,
     /// The names of what waits here.
     known: &'a mut HashSet<Id>,
     /// Messages that were read in this round.
     opened: HashMap<Id, Box<Order>>,
-    /// What is taken in next, and its files.
+    /// What is accepted next, and its files.
     orders: Vec<Order>,
     taken: Vec<Entry>,
     /// How many may still be read, and how many messages taken.
@@ -232,17 +232,17 @@ struct Look<'a> {
     is_stuck: bool,
 }
 
-impl<'a> Look<'a> {
+impl<'a> ScanPass<'a> {
     fn new(
         pipeline: &'a Arc<Pipeline>,
         home: &'a Home,
-        door: &'a Door,
+        dir: &'a SpoolDir,
         known: &'a mut HashSet<Id>,
     ) -> Self {
         Self {
             pipeline,
             home,
-            door,
+            dir,
             known,
             opened: HashMap::new(),
             orders: Vec::new(),
@@ -267,7 +267,7 @@ impl<'a> Look<'a> {
                 std::mem::take(&mut self.orders),
                 std::mem::take(&mut self.taken),
             );
-            take(self.pipeline, self.home, self.door, orders).await?;
+            take(self.pipeline, self.home, self.dir, orders).await?;
             for entry in &taken {
                 self.known.remove(&entry.id);
             }
@@ -278,7 +278,7 @@ impl<'a> Look<'a> {
         Ok(!self.is_stuck && (has_room || waiting.has_unread()))
     }
 
-    /// Reads what nobody looked at: messages take their turns, and the rest is taken in.
+    /// Reads what nobody looked at: messages take their turns, and the rest is accepted.
     async fn read(&mut self, waiting: &mut Waiting) {
         while self.reads > 0 && self.orders.len() + self.opened.len() < TOGETHER {
             let Some((entry, is_late)) = waiting.next_unread(self.reads) else {
@@ -344,7 +344,7 @@ impl<'a> Look<'a> {
 
     /// Reads a line; what is none is answered.
     async fn open(&mut self, entry: &Entry, waiting: &mut Waiting) -> Read {
-        let read = match open(self.door, entry).await {
+        let read = match open(self.dir, entry).await {
             Opened::Order(order) => Read::Order(order),
             Opened::Later if waiting.waits_for(&entry.id) => {
                 self.is_stuck = true;
@@ -356,7 +356,7 @@ impl<'a> Look<'a> {
                 Read::Nothing
             }
             Opened::Bad(reason) => {
-                answer(self.pipeline, self.home, self.door, &entry.id, &reason).await;
+                answer(self.pipeline, self.home, self.dir, &entry.id, &reason).await;
                 self.taken.push(entry.clone());
                 Read::Nothing
             }

@@ -18,14 +18,14 @@ use crate::{db, sys};
 
 /// Where a line came in: what it may say there, and where its answer is read.
 #[derive(Debug, Clone)]
-pub(super) struct Door {
+pub(super) struct SpoolDir {
     pub(super) new: PathBuf,
     replies: PathBuf,
     /// The one channel that may speak here.
     channel: Option<String>,
 }
 
-impl Door {
+impl SpoolDir {
     /// Returns the spool of whoever may command the daemon.
     pub(super) fn common(home: &Home) -> Self {
         Self {
@@ -81,7 +81,7 @@ impl Opened {
                 Self::Bad(error.to_string())
             }
             Err(error) => {
-                tracing::warn!(%error, "a file of a spool is looked at again later");
+                tracing::warn!(%error, "cannot read a spool file now; it is retried later");
                 Self::Later
             }
         }
@@ -89,14 +89,14 @@ impl Opened {
 }
 
 /// Reads a line.
-pub(super) async fn open(door: &Door, entry: &Entry) -> Opened {
+pub(super) async fn open(dir: &SpoolDir, entry: &Entry) -> Opened {
     let of_entry = entry.clone();
     let bytes = sys::blocking(move || spool::read(&of_entry)).await;
     let order = match Opened::of(entry, bytes) {
         Opened::Order(order) => order,
         other => return other,
     };
-    match (order.command.channel(), &door.channel) {
+    match (order.command.channel(), &dir.channel) {
         (Some(channel), Some(own)) if channel != own => Opened::Bad(format!(
             "this is the spool of the channel {own}: no line of another is taken here"
         )),
@@ -107,14 +107,14 @@ pub(super) async fn open(door: &Door, entry: &Entry) -> Opened {
     }
 }
 
-/// Takes lines of channels in, each channel's in order: they are on the disk when this returns.
+/// Takes lines of channels in, each channel's in order: they are on disk when this returns.
 ///
 /// # Errors
 /// See [`db::Error`]; the lines must stay.
 pub(super) async fn take(
     pipeline: &Arc<Pipeline>,
     home: &Home,
-    door: &Door,
+    dir: &SpoolDir,
     orders: Vec<Order>,
 ) -> Result<(), db::Error> {
     let mut heard: HashMap<String, Vec<(Id, Line)>> = HashMap::new();
@@ -128,7 +128,7 @@ pub(super) async fn take(
             Command::Heard(_) if !is_open(pipeline, &channel) => Some(format!(
                 "the channel {channel} is off: `enabled = true` in [channels.{channel}] of agent.toml"
             )),
-            Command::Heard(line) => match judge(pipeline, home, door, &order.id, *line).await? {
+            Command::Heard(line) => match judge(pipeline, home, dir, &order.id, *line).await? {
                 Ok(None) => None,
                 Ok(Some(line)) => {
                     heard.entry(channel).or_default().push((order.id, line));
@@ -139,7 +139,7 @@ pub(super) async fn take(
             _ => Some("this is no line of a channel".to_owned()),
         };
         if let Some(reason) = refused {
-            answer(pipeline, home, door, &order.id, &reason).await;
+            answer(pipeline, home, dir, &order.id, &reason).await;
         }
     }
     for (channel, lines) in heard {
@@ -166,14 +166,14 @@ fn is_open(pipeline: &Pipeline, channel: &str) -> bool {
 async fn judge(
     pipeline: &Pipeline,
     home: &Home,
-    door: &Door,
+    dir: &SpoolDir,
     id: &Id,
     heard: Heard,
 ) -> Result<Result<Option<Line>, String>, db::Error> {
     let message_id = heard.message_id.clone();
-    // Here a path is a name beside the line: a channel's process is not to have our files read for it.
+    // Here a path is a name next to the line: a channel's process is not to have our files read for it.
     let is_own = |file: &control::Attachment| !file.path.contains('/');
-    if door.channel.is_some() && !heard.attachments.iter().all(is_own) {
+    if dir.channel.is_some() && !heard.attachments.iter().all(is_own) {
         return Ok(Err(format!(
             "attachments are files in spool/new/{id}.d, named without a directory"
         )));
@@ -182,18 +182,18 @@ async fn judge(
     match pipeline.known_line(&line).await? {
         Known::New => {}
         Known::Same => {
-            attachments::withdraw(&door.new, id);
+            attachments::withdraw(&dir.new, id);
             return Ok(Ok(None));
         }
         Known::Other => {
-            attachments::withdraw(&door.new, id);
+            attachments::withdraw(&dir.new, id);
             return Ok(Err(format!(
                 "the message {} came before with other words; `\"edited\": true` says that they were changed",
                 crate::text::visible(&message_id)
             )));
         }
     }
-    let (new, downloads, own) = (door.new.clone(), home.downloads(), line.own_id());
+    let (new, downloads, own) = (dir.new.clone(), home.downloads(), line.own_id());
     let (id, mut files) = (id.clone(), std::mem::take(&mut line.heard.attachments));
     let work =
         move || attachments::take_in_as(&new, &downloads, (&id, &own), &mut files).map(|()| files);
@@ -202,29 +202,29 @@ async fn judge(
         Err(attachments::Error::Unfit { path, why }) => {
             return Ok(Err(format!("{path} cannot be attached: {why}")));
         }
-        Err(attachments::Error::Io(error)) if is_ours(&error) => return Err(error.into()),
+        // Trouble with our own disk, and not with what a process left for us.
+        Err(attachments::Error::Io(error)) if sys::is_no_room(&error.source) => {
+            return Err(error.into());
+        }
         Err(attachments::Error::Io(error)) => return Ok(Err(error.to_string())),
     }
     Ok(Ok(Some(line)))
 }
 
-/// Returns true for trouble with our own disk, and not with what a process left for us.
-fn is_ours(error: &sys::Error) -> bool {
-    use std::io::ErrorKind::{QuotaExceeded, ReadOnlyFilesystem, StorageFull};
-    matches!(
-        error.source.kind(),
-        StorageFull | QuotaExceeded | ReadOnlyFilesystem
-    )
-}
-
 /// Tells the process why a line is refused.
-pub(super) async fn answer(pipeline: &Pipeline, home: &Home, door: &Door, id: &Id, reason: &str) {
-    tracing::warn!(%id, channel = door.channel, reason, "a line of a channel is refused");
-    if door.channel.is_none() {
+pub(super) async fn answer(
+    pipeline: &Pipeline,
+    home: &Home,
+    dir: &SpoolDir,
+    id: &Id,
+    reason: &str,
+) {
+    tracing::warn!(%id, channel = dir.channel, reason, "a line of a channel is refused");
+    if dir.channel.is_none() {
         return command_intake::refuse(pipeline, home, id, reason).await;
     }
-    let (dir, reply) = (door.replies.clone(), Reply::error(id.as_str(), reason));
+    let (dir, reply) = (dir.replies.clone(), Reply::error(id.as_str(), reason));
     if let Err(error) = sys::blocking(move || replies::write(&dir, &reply)).await {
-        tracing::warn!(%error, "the channel's process could not be told");
+        tracing::warn!(%error, "cannot write the reply for the channel process");
     }
 }

@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 
 use super::channel_backlog::Backlog;
 use super::channel_spools;
-use super::channel_spools::{Door, Opened};
+use super::channel_spools::{Opened, SpoolDir};
 use super::watchdog;
 use crate::config::Home;
 use crate::control;
@@ -24,12 +24,12 @@ use crate::control::{Command, Id, Order};
 use crate::message::Source;
 use crate::pipeline::Pipeline;
 use crate::sys;
-use crate::sys::{atomic, fifo};
+use crate::sys::fifo;
 use crate::{secret, text};
 
 /// The spool is looked at this often even when nobody rang and no watcher saw anything.
 const RESCAN: Duration = Duration::from_secs(5);
-/// Spooled commands that are taken in with one commit.
+/// Spooled commands that are accepted with one commit.
 const TOGETHER: usize = 64;
 /// Rings that are answered before the rest of the loop has its turn again, however many come.
 const AT_ONCE: usize = 256;
@@ -59,7 +59,7 @@ pub(super) async fn serve(
         },
     );
     if let Err(error) = &watcher {
-        tracing::warn!(%error, "the spool cannot be watched; it is looked at every 5 s");
+        tracing::warn!(%error, "cannot watch the spool; it is checked every 5 s");
     }
     let listener = tokio::spawn(listen(doorbell, rings));
     let mut rescan = tokio::time::interval(RESCAN);
@@ -102,12 +102,12 @@ fn spools(pipeline: &Pipeline, home: &Home) -> Vec<PathBuf> {
     [home.spool_new()].into_iter().chain(own).collect()
 }
 
-/// Reads whole lines off the FIFO for ever.
+/// Reads whole lines off the FIFO forever.
 async fn listen(doorbell: File, rings: mpsc::Sender<Ring>) {
     let mut doorbell = match pipe::Receiver::from_file(doorbell) {
         Ok(doorbell) => doorbell,
         Err(error) => {
-            return tracing::error!(%error, "the control FIFO cannot be listened to; the spool still works");
+            return tracing::error!(%error, "cannot open the control FIFO; the spool still works");
         }
     };
     let mut lines = Lines::default();
@@ -146,7 +146,8 @@ impl Lines {
             if !self.dropping {
                 self.rest.extend_from_slice(piece);
             }
-            if self.rest.len() > fifo::MAX_LINE {
+            // Its end is a part of it.
+            if self.rest.len() + usize::from(ends) > fifo::MAX_LINE {
                 tracing::warn!(
                     bytes = self.rest.len(),
                     "a line in the control FIFO is too long (4096 bytes) and was dropped"
@@ -205,7 +206,7 @@ async fn line_in(
         Ok(order) => order,
         Err(bad) => {
             let shown = text::shorten(&secret::redact(&String::from_utf8_lossy(line)), 200);
-            tracing::warn!(reason = %bad, line = text::visible(&shown), "a line in the control FIFO is no command");
+            tracing::warn!(reason = %bad, line = text::visible(&shown), "invalid command in the control FIFO");
             if let Some(id) = &bad.id {
                 refuse(pipeline, home, id, &bad.reason).await;
             }
@@ -215,10 +216,10 @@ async fn line_in(
     match order.command {
         Command::Spool { .. } => true,
         Command::Heard(_) | Command::Delivered(_) => {
-            let door = Door::common(home);
+            let door = SpoolDir::common(home);
             let id = order.id.clone();
             if let Err(error) = channel_spools::take(pipeline, home, &door, vec![order]).await {
-                tracing::error!(%error, "a line of a channel could not be taken in");
+                tracing::error!(%error, "cannot accept a line of a channel");
                 refuse(pipeline, home, &id, &error.to_string()).await;
             }
             false
@@ -239,16 +240,16 @@ async fn line_in(
             true
         }
         _ => {
-            // The FIFO is no record: what cannot be stored now is lost, so its sender is told.
+            // The FIFO is not a record: what cannot be stored now is lost, so its sender is notified.
             let id = order.id.clone();
             let mut order = order;
             if let Err(error) = take_files_in(pipeline, home, &mut order).await {
-                tracing::warn!(%id, "a command's files cannot be taken in: {error}");
+                tracing::warn!(%id, "cannot accept the files of a command: {error}");
                 refuse(pipeline, home, &id, &error.to_string()).await;
                 return false;
             }
             if let Err(error) = pipeline.take_orders(&[order]).await {
-                tracing::error!(%error, "a command could not be taken in");
+                tracing::error!(%error, "cannot accept a command");
                 refuse(pipeline, home, &id, &error.to_string()).await;
             }
             false
@@ -341,14 +342,12 @@ async fn take_in(
     Ok(())
 }
 
-/// Removes spool files whose commands are on the disk.
+/// Removes spool files whose commands are on disk.
 pub(super) async fn remove(taken: Vec<Entry>) {
     let remove = move || {
         for entry in taken {
-            if let Err(error) = std::fs::remove_file(&entry.path)
-                && error.kind() != std::io::ErrorKind::NotFound
-            {
-                tracing::warn!(%error, id = %entry.id, "a spool file stays; its id is known, it will not be done twice");
+            if let Err(error) = spool::remove(&entry) {
+                tracing::warn!(%error, id = %entry.id, "cannot remove a spool file; its command is not run twice");
             }
         }
     };
@@ -378,7 +377,7 @@ async fn open_entry(
         Opened::Order(mut order) => match take_files_in(pipeline, home, &mut order).await {
             Ok(()) => return Some(*order),
             Err(attachments::Error::Io(error)) => {
-                tracing::warn!(%error, "a spooled command is looked at again later");
+                tracing::warn!(%error, "cannot read a spooled command now; it is retried later");
                 return None;
             }
             Err(error @ attachments::Error::Unfit { .. }) => error.to_string(),
@@ -424,11 +423,11 @@ pub(crate) async fn take_files_in(
     Ok(())
 }
 
-/// A spool file that makes no sense is kept under another name, and its sender is told.
+/// A spool file that makes no sense is kept under another name, and its sender is notified.
 async fn put_aside(pipeline: &Pipeline, home: &Home, entry: &Entry, reason: &str) {
-    tracing::error!(id = %entry.id, reason, "a spool file is no command");
+    tracing::error!(id = %entry.id, reason, "invalid command in the spool; the file is moved aside");
     refuse(pipeline, home, &entry.id, reason).await;
-    if let Err(error) = atomic::set_aside(&entry.path) {
+    if let Err(error) = sys::quarantine_file(&entry.path) {
         tracing::error!(%error, "it could not be set aside");
     }
 }
@@ -436,7 +435,7 @@ async fn put_aside(pipeline: &Pipeline, home: &Home, entry: &Entry, reason: &str
 /// Tells a sender that its command cannot be done, unless the id is that of one which could.
 pub(super) async fn refuse(pipeline: &Pipeline, home: &Home, id: &Id, reason: &str) {
     if pipeline.knows(id).await.is_ok_and(|known| known) {
-        return tracing::warn!(%id, "the answer to the earlier command of this id stays");
+        return tracing::warn!(%id, "cannot replace the answer to the earlier command with this id");
     }
     if let Err(error) = replies::write(&home.replies(), &Reply::error(id.as_str(), reason)) {
         tracing::error!(%error, "an answer file could not be written");
@@ -446,6 +445,18 @@ pub(super) async fn refuse(pipeline: &Pipeline, home: &Home, id: &Id, reason: &s
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_line_has_at_most_4096_bytes_with_its_end() {
+        let line = |length: usize| [vec![b'x'; length], vec![b'\n']].concat();
+        for (length, is_taken) in [(4095, true), (4096, false)] {
+            let mut lines = Lines::default();
+            let whole = lines.push(&line(length));
+            assert_eq!(whole.len(), usize::from(is_taken), "{length}");
+            // Nor does the next one suffer.
+            assert_eq!(lines.push(b"next\n"), [b"next"]);
+        }
+    }
 
     #[test]
     fn lines_are_cut_anywhere_and_a_long_one_is_dropped_alone() {

@@ -86,10 +86,13 @@ pub(super) fn import(shared: &Shared, wanted: &Import, json: bool) -> Result<Exi
             wanted.dir.display()
         ));
     }
-    if !shared.quiet && taken.iter().any(|what| what.contains("imported/skills")) {
-        cli::err(
-            "skills are not in force: read each, then move it from workspace/imported/skills to workspace/skills",
-        );
+    for kind in ["skills", "prompts"] {
+        let folder = format!("imported/{kind}");
+        if !shared.quiet && taken.iter().any(|what| what.contains(&folder)) {
+            cli::err(&format!(
+                "{kind} are not in force: read each, then move it from workspace/{folder} to workspace/{kind}"
+            ));
+        }
     }
     Ok(Exit::Ok)
 }

@@ -12,8 +12,8 @@ use crate::pipeline::Pipeline;
 /// After a bug the jobs are looked at again after so long.
 const AFTER_A_BUG_MS: i64 = 60_000;
 
-/// Looks at jobs and heartbeats until the daemon closes: when one is due, when there is news of one, and now
-/// and then, so that a clock that jumps and a machine that slept are noticed.
+/// Checks jobs and heartbeats until the daemon closes: when one is due, when one has changed, and at
+/// intervals, so that clock jumps and suspends of the machine are noticed.
 pub(super) async fn serve(pipeline: Arc<Pipeline>, mut watchdog: watchdog::Link) {
     let mut due = Instant::now();
     loop {
@@ -26,15 +26,15 @@ pub(super) async fn serve(pipeline: Arc<Pipeline>, mut watchdog: watchdog::Link)
         }
         let now = clock::now_ms();
         let looking = pipeline.clone();
-        // A task of its own: a bug in here must not take the daemon down again and again.
+        // A separate task: a bug in the scheduler must not crash the daemon repeatedly.
         let look_at = match tokio::spawn(async move { looking.tick(now).await }).await {
             Ok(look_at) => {
                 pipeline.end_troubles("jobs");
                 look_at
             }
             Err(panic) => {
-                tracing::error!(%panic, "a look at the jobs broke down");
-                let words = "a look at the jobs broke down; the log has the place";
+                tracing::error!(%panic, "the job scheduler panicked");
+                let words = "the job scheduler panicked; see `agent-send --log` and report it";
                 pipeline.note_trouble_of("jobs", words);
                 now + AFTER_A_BUG_MS
             }

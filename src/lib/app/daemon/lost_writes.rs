@@ -1,4 +1,4 @@
-//! Finds out at the start that a database lost what was on the disk: SQLite does not say so itself.
+//! Finds out at the start that a database lost what was on disk: SQLite does not say so itself.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What the daemon does now and then, beside the path: what is remembered is brought up to date, answers
+//! Periodic tasks of the daemon, outside the message path: the memory is updated, answers
 //! that are missing are written again, what is old is forgotten.
 
 use std::sync::Arc;
@@ -26,11 +26,13 @@ const MEMORY_PAUSE: Duration = Duration::from_secs(1);
 
 /// How long nothing comes before memory is given back.
 const IDLE_LOOK: Duration = Duration::from_secs(5);
-/// Every so many looks it is given back again while nothing comes: what is done now and then maps parts of the program file,
+/// Every so many looks it is given back again while nothing comes: what is done from time to time maps parts of the program file,
 /// 64 KB or more at a time, and half of it is mapped again within some minutes.
 const LOOKS_BETWEEN: u64 = 4;
 /// How often it is looked for what other processes noted of the limits.
 const LEDGER_LOOK: Duration = Duration::from_secs(60);
+/// How often it is looked whether somebody holds the ledger.
+const HELD_LOOK: Duration = Duration::from_secs(5);
 
 /// Tells the owner how far the limits are used up: at once what this process paid, within a minute what others did.
 pub(super) async fn tell_alerts(pipeline: Arc<Pipeline>, ledger: Ledger) {
@@ -60,7 +62,27 @@ pub(super) async fn tell_alerts(pipeline: Arc<Pipeline>, ledger: Ledger) {
     }
 }
 
-/// Gives memory back once the start or the last turns are over, and now and then until there is a next one.
+/// Names, for status and doctor, who keeps every answer waiting: a program that holds the ledger.
+pub(super) async fn watch_ledger(pipeline: Arc<Pipeline>, ledger: Ledger) {
+    const PART: &str = "the ledger";
+    let mut was_held = false;
+    let mut looks = tokio::time::interval(HELD_LOOK);
+    looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let closing = pipeline.closing().clone();
+    while closing.run_until_cancelled(looks.tick()).await.is_some() {
+        let is_held = ledger.is_held();
+        if is_held != was_held {
+            let words = "cost.db cannot be written, so no model is asked: another program holds it (`fuser` names it), or the disk takes long";
+            if is_held {
+                tracing::warn!("{words}");
+            }
+            pipeline.set_trouble(PART, is_held.then_some(words));
+            was_held = is_held;
+        }
+    }
+}
+
+/// Gives memory back once the start or the last turns are over, and from time to time until there is a next one.
 pub(super) async fn give_back_when_idle(pipeline: Arc<Pipeline>) {
     let mut quiet_looks = 0_u64;
     let mut newest = pipeline.newest_input();
@@ -97,24 +119,30 @@ pub(super) async fn remember(pipeline: Arc<Pipeline>) {
     // An end does not wait for it: what is missing comes the next time.
     while let Some(ended) = pipeline.closing().run_until_cancelled(work).await {
         let is_done = ended.unwrap_or_else(|error| {
-            tracing::error!(%error, "the memory could not be brought up to date");
+            tracing::error!(%error, "the memory could not be updated");
             true
         });
-        pipeline
+        let pause = tokio::time::sleep(MEMORY_PAUSE);
+        if pipeline
             .closing()
-            .run_until_cancelled(tokio::time::sleep(MEMORY_PAUSE))
-            .await;
+            .run_until_cancelled(pause)
+            .await
+            .is_none()
+        {
+            return;
+        }
         let memory = pipeline.memory().clone();
         if !is_done {
             // Another process is at it and may have missed what is new.
             work = tokio::task::spawn_blocking(move || memory.refresh());
             continue;
         }
-        pipeline
-            .closing()
-            .run_until_cancelled(pipeline.memory().news())
-            .await;
-        let consolidate = pipeline.live().agent.consolidation(None);
+        let news = pipeline.memory().news();
+        if pipeline.closing().run_until_cancelled(news).await.is_none() {
+            return;
+        }
+        let closing = pipeline.closing().clone();
+        let consolidate = pipeline.live().agent.consolidation(None, closing);
         let live = pipeline.live();
         work = tokio::task::spawn_blocking(move || {
             consolidate();
@@ -129,14 +157,17 @@ pub(super) async fn remember(pipeline: Arc<Pipeline>) {
     }
 }
 
-/// What is done now and then: answers that are missing are written again, snapshots are brought
+/// What is done from time to time: answers that are missing are written again, snapshots are brought
 /// up to date, what is old is forgotten.
 pub(super) async fn housekeeping(pipeline: Arc<Pipeline>, home: Home) {
     let own = home.clone();
-    // Beside the rest: there may be thousands of them.
+    // In parallel with the rest: there may be thousands of them.
     tokio::task::spawn_blocking(move || {
         if let Err(failure) = restore_files(&own) {
-            tracing::warn!("old answers are not written again: {}", failure.message);
+            tracing::warn!(
+                "old answer files could not be restored: {}",
+                failure.message
+            );
         }
     });
     let mut hours = tokio::time::interval(Duration::from_secs(3600));
@@ -157,18 +188,18 @@ pub(super) async fn housekeeping(pipeline: Arc<Pipeline>, home: Home) {
                 let home = home.clone();
                 let restored = tokio::task::spawn_blocking(move || restore_files(&home)).await;
                 if let Ok(Err(failure)) = restored {
-                    tracing::warn!("answers are not written again yet: {}", failure.message);
+                    tracing::warn!("answer files could not be restored, retrying: {}", failure.message);
                     pipeline.unwritten().notify_one();
                 }
             }
             _ = hours.tick() => {
                 let now = clock::now_ms();
-                // What is deleted by a clock that is wrong does not come back.
+                // With a wrong clock nothing is deleted: it could not be restored.
                 if matches!(clock_check::read(now), Reading::Ahead { .. }) {
                     continue;
                 }
                 if let Err(error) = pipeline.prune(now).await {
-                    tracing::warn!(%error, "old rows stay");
+                    tracing::warn!("cleanup of old database rows failed: {error}");
                 }
                 pipeline.tidy_jobs(now).await;
                 let (own, undo) = (home.clone(), pipeline.undo().clone());
@@ -177,13 +208,13 @@ pub(super) async fn housekeeping(pipeline: Arc<Pipeline>, home: Home) {
                     let old_runs = undo.prune(undo::KEEP, undo::MAX_BYTES);
                     for dir in [media::inbox::DIR, tools::SERVER_FILES] {
                         if let Err(error) = media::inbox::prune(own.workspace(), dir, keep) {
-                            tracing::warn!(%error, dir, "old files of the workspace stay");
+                            tracing::warn!("cleanup of workspace/{dir} failed: {error}");
                         }
                     }
                     replies::prune(&own.replies(), KEEP_REPLIES).and_then(|_| prune_files(&own)).and(old_runs)
                 });
                 if let Ok(Err(error)) = pruned.await {
-                    tracing::warn!(%error, "old files stay");
+                    tracing::warn!("cleanup of old replies, spool files and undo records failed: {error}");
                 }
             }
         }

@@ -7,7 +7,7 @@ use super::build::home_of_user;
 use crate::auth::{Renewals, ServerSignIns};
 use crate::config::{Config, Environment, Home, McpServer, Sandbox, Secrets};
 use crate::mcp;
-use crate::mcp::{Program, Settings, Way};
+use crate::mcp::{Program, Settings, Transport};
 use crate::workspace;
 
 /// What every program is given, where we have it.
@@ -21,11 +21,11 @@ pub(super) fn settings(
     secrets: &Secrets,
 ) -> Vec<Settings> {
     let one = |(name, server): (&String, &McpServer)| {
-        let way = way(home, env, config, secrets, (name, server));
+        let transport = transport(home, env, config, secrets, (name, server));
         Settings {
             name: name.clone(),
             identity: mcp::identity(&server.command, &server.url),
-            way: way.unwrap_or_else(Way::Unusable),
+            transport: transport.unwrap_or_else(Transport::Unusable),
             trust: server.trust.clone(),
             timeout: Duration::from_secs(server.timeout_secs),
             sampling: mcp::Sampling {
@@ -38,17 +38,18 @@ pub(super) fn settings(
     config.mcp.servers.iter().map(one).collect()
 }
 
-fn way(
+fn transport(
     home: &Home,
     env: &Environment,
     config: &Config,
     secrets: &Secrets,
     (name, server): (&str, &McpServer),
-) -> Result<Way, String> {
+) -> Result<Transport, String> {
+    let unset =
+        |variable: &str| format!("{variable} is not set; put {variable}=… into .env (mode 0600)");
     let secret = |variable: &str| {
         let found = secrets.get(variable).map_err(|error| error.to_string())?;
-        found
-            .ok_or_else(|| format!("{variable} is not set; put {variable}=… into .env (mode 0600)"))
+        found.ok_or_else(|| unset(variable))
     };
     if !server.url.is_empty() {
         let token = Some(&server.token_env)
@@ -56,7 +57,7 @@ fn way(
             .map(|name| secret(name))
             .transpose()?;
         let sign_ins = ServerSignIns::new(&home.server_auth(), Renewals::default());
-        return Ok(Way::Url {
+        return Ok(Transport::Url {
             url: server.url.clone(),
             token,
             issuer: server.issuer.clone(),
@@ -70,9 +71,11 @@ fn way(
         .chain([("HOME".to_owned(), dir.display().to_string())])
         .collect();
     for variable in &server.env {
-        let value = secret(variable)?;
+        let value = secrets.variable(variable);
+        let value = value.map_err(|error| error.to_string())?;
+        let value = value.ok_or_else(|| unset(variable))?;
         given.retain(|(name, _)| name != variable);
-        given.push((variable.clone(), value.expose().to_owned()));
+        given.push((variable.clone(), value));
     }
     // A link is where it leads.
     let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
@@ -106,7 +109,7 @@ fn way(
     let shape = workspace::protected_paths(home.workspace())
         .into_iter()
         .filter(|path| server.writes.iter().any(|dir| path.starts_with(dir)));
-    Ok(Way::Program(Box::new(Program {
+    Ok(Transport::Program(Box::new(Program {
         argv: server.command.clone(),
         dir,
         env: given,

@@ -100,7 +100,7 @@ fn back(home: &Home, other: &str) -> Failure {
         .iter()
         .filter(|(at, ..)| of_last(*at))
         .map(|(_, copy, path)| {
-            // A log of writes beside the database belongs to the new one.
+            // A log of writes next to the database belongs to the new one.
             let (copy, path) = (cli::quote(copy), cli::quote(path));
             format!("rm -f {path}-wal {path}-shm && mv {copy} {path}")
         })

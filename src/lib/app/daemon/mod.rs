@@ -17,10 +17,12 @@ mod lost_writes;
 mod maintenance;
 mod mcp_servers;
 mod migrate;
-mod once;
 mod publish_state;
 mod reload;
 mod run;
+mod run_options;
+mod run_until_done;
+mod single_instance;
 mod standby;
 mod startup;
 mod stdio;
@@ -35,8 +37,8 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
 
-use once::Channels;
 use run::End;
+use run_options::RunOptions;
 
 use super::cli;
 use super::cli::{Exit, Failure, Shared};
@@ -57,7 +59,7 @@ struct Arguments {
     #[arg(long, global = true)]
     json: bool,
     #[command(flatten)]
-    channels: Channels,
+    channels: RunOptions,
     #[command(subcommand)]
     verb: Option<Verb>,
 }
@@ -65,7 +67,7 @@ struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Verb {
     /// Run until SIGTERM (the default); SIGHUP reads the configuration again
-    Run(#[command(flatten)] Channels),
+    Run(#[command(flatten)] RunOptions),
     /// Make the home: directories, templates, configuration; overwrites nothing
     Init {
         /// Ask nothing
@@ -97,7 +99,7 @@ enum Verb {
         #[arg(long, conflicts_with = "provider")]
         all: bool,
     },
-    /// Show for each provider which key is in force and where it came from
+    /// Show for each provider which key is active and where it came from
     Auth {
         /// Try each key: those of loaded providers, and stored ones that were not verified; exit code 1 when one is refused
         #[arg(long)]
@@ -165,15 +167,15 @@ fn run_verb(arguments: Arguments) -> Result<Exit, Failure> {
         channels: before,
         verb,
     } = arguments;
-    match verb.unwrap_or(Verb::Run(Channels::default())) {
+    match verb.unwrap_or(Verb::Run(RunOptions::default())) {
         Verb::Run(after) => match run::run(&shared, before.or(after))? {
             End::Exit(exit) => Ok(exit),
             End::Restart => Err(restart()),
         },
-        _ if before != Channels::default() => {
+        _ if before != RunOptions::default() => {
             Err(Failure::usage("--channel and --once go with run").hint("agent-daemon run --help"))
         }
-        Verb::Init { yes } => init::init(&shared, yes),
+        Verb::Init { yes } => init::init(&shared, yes, json),
         Verb::Check { show_origin } => check::check(&shared, show_origin, json),
         Verb::Doctor { list: true, .. } => Ok(super::doctor::list(json)),
         Verb::Doctor { fix, .. } => super::doctor::doctor(&shared, fix, json),
@@ -198,7 +200,7 @@ fn tell_to_reload(home: &Home, daemon: Option<i32>) -> bool {
     matches!(rung, Some(Ok(fifo::Rung::Heard | fifo::Rung::Full)))
 }
 
-/// Becomes the same program with the same arguments, in the same process: whoever supervises it notices nothing. Returns
+/// Becomes the same program with the same arguments, in the same process: its supervisor notices nothing. Returns
 /// why it could not.
 fn restart() -> Failure {
     let mut arguments = std::env::args_os();

@@ -1,4 +1,4 @@
-//! What the daemon shows of itself: monitor.json, and status.json on SIGUSR1.
+//! Publishes the daemon's state: monitor.json, and status.json on SIGUSR1.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -57,6 +57,16 @@ impl Sums {
         due
     }
 
+    /// Returns how long until monitor.json is written without a cause: sooner when this process changed a database since they were
+    /// read, so that the last numbers of a turn do not stay out.
+    fn rest(&self, now: i64, commits: u64) -> Duration {
+        if commits == self.commits {
+            return PACE.1;
+        }
+        let left = SUMS - (now - self.at).abs();
+        Duration::from_millis(u64::try_from(left).unwrap_or_default()).clamp(PACE.0, PACE.1)
+    }
+
     /// Waits until they are read, for ever when nobody is at it. Nothing is lost when it is broken off.
     async fn read(&mut self) -> Read {
         let Some(reading) = &mut self.reading else {
@@ -80,7 +90,7 @@ impl Sums {
 }
 
 /// Writes monitor.json until the daemon is `over`: after inputs and events of runs, when something else `changed` (the health
-/// of a channel, a trouble), and now and then. The last one says that the daemon ended by itself. What is wrong with a
+/// of a channel, a trouble), and from time to time. The last one says that the daemon ended by itself. What is wrong with a
 /// channel is told to `systemd`, too.
 pub(super) async fn show(
     pipeline: Arc<Pipeline>,
@@ -103,10 +113,11 @@ pub(super) async fn show(
         refresh(&pipeline, &ledger, &mut state, &mut sums, PATIENCE).await;
         write(&home, &state).await;
         tell(&systemd, &state, &mut troubles);
+        let rest = sums.rest(clock::now_ms(), db::commits());
         tokio::select! {
             () = over.cancelled() => break,
             () = pipeline.closing().cancelled(), if !state.stopping => state.stopping = true,
-            () = tokio::time::sleep(PACE.1) => {}
+            () = tokio::time::sleep(rest) => {}
             () = changed.notified() => {}
             read = sums.read() => keep(&mut state, read),
             () = pipeline.input_came().notified() => gather(&mut state, &mut events, &over).await,
@@ -121,7 +132,7 @@ pub(super) async fn show(
     }
     sums = Sums::default();
     refresh(&pipeline, &ledger, &mut state, &mut sums, LAST_PATIENCE).await;
-    // A turn that was broken off is none that runs: it goes on after the next start.
+    // A turn that was broken off is none that runs: it continues after the next start.
     state.lanes.clear();
     state.settle();
     state.ended_at = Some(state.updated_at.clone());
@@ -141,8 +152,14 @@ async fn gather(
 }
 
 async fn write(home: &Home, state: &State) {
-    let (path, state) = (home.monitor(), state.clone());
-    let write = move || monitor_state::write(&path, &state);
+    let (home, mut state) = (home.clone(), state.clone());
+    let write = move || {
+        // Who reads the file has but the time of .env.
+        if let Some(files) = &mut state.settings_files {
+            files.renew(&home);
+        }
+        monitor_state::write(&home.monitor(), &state)
+    };
     if let Err(error) = crate::sys::blocking(write).await {
         tracing::warn!(%error, "monitor.json could not be written");
     }

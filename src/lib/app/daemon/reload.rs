@@ -13,7 +13,7 @@ use crate::pipeline::{Live, SETTINGS};
 use crate::sandbox;
 use crate::secret::Secret;
 
-/// What the daemon began with, of which some stays in force until the next start.
+/// What the daemon began with, of which some stays active until the next start.
 pub(super) struct Began {
     config: Config,
     /// Of the tokens of the bot, and of those of the HTTP API and its webhooks, where these are on.
@@ -99,7 +99,7 @@ fn needs_restart(at_start: &Began, at_reload: &Began) -> Vec<&'static str> {
 }
 
 impl Daemon {
-    /// Puts the configuration in force again; an invalid one changes nothing and is reported.
+    /// Activates the configuration again; an invalid one changes nothing and is reported.
     pub(super) fn reload(&self) {
         self.pipeline.end_troubles("reload");
         match self.build_again() {
@@ -110,7 +110,7 @@ impl Daemon {
                 self.kept.ledger.set_zone(zone);
                 self.log.set_zone(zone);
                 self.pipeline.reload(live);
-                tracing::info!("the configuration was read again");
+                tracing::info!("configuration reloaded");
                 self.audit_configuration("reload");
                 self.pipeline.end_troubles(SETTINGS);
                 note_cannot_answer(&self.pipeline, &silent);
@@ -127,7 +127,9 @@ impl Daemon {
     }
 
     fn build_again(&self) -> Result<(Live, Began, Vec<String>), Failure> {
-        let loaded = config::load(&self.home, &self.env, &self.options.settings())?;
+        let running = self.pipeline.live().settings_files.clone();
+        let flags = self.options.settings();
+        let loaded = config::load_after(&running, &self.home, &self.env, &flags)?;
         let keys = Keys::open(&self.home, &self.env)?;
         let silent = build::cannot_answer(&loaded, &keys);
         let kept = build::Kept {
@@ -158,7 +160,7 @@ impl Daemon {
     }
 
     /// Says what stands between a command and the machine, in the log, in `systemctl status` and, with the
-    /// settings that are in force from now on, in the audit log.
+    /// settings that are active from now on, in the audit log.
     pub(super) fn audit_configuration(&self, at: &'static str) {
         let (audit, files) = (self.kept.audit.clone(), config::settings_files(&self.home));
         let systemd = self.systemd.clone();
@@ -174,7 +176,7 @@ impl Daemon {
             match level {
                 sandbox::Level::Namespaces => tracing::debug!(wall = %level, "sandbox of exec"),
                 _ => {
-                    tracing::info!(wall = %level, "sandbox of exec; agent-daemon doctor says what it lets through")
+                    tracing::info!(wall = %level, "sandbox of exec; `agent-daemon doctor` describes its limits")
                 }
             }
             systemd.status(&format!("open; sandbox of exec: {level}"));

@@ -8,11 +8,12 @@ use tokio::sync::mpsc;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 
-use super::once::Channels;
+use super::run_options::RunOptions;
 use super::startup;
 use super::startup::{Daemon, News};
 use super::{
-    command_intake, job_timer, maintenance, once, publish_state, standby, telegram, watchdog,
+    command_intake, job_timer, maintenance, publish_state, run_until_done, standby, telegram,
+    watchdog,
 };
 use crate::app::cli;
 use crate::app::cli::{Exit, Failure, Shared};
@@ -32,7 +33,7 @@ const DRAIN: Duration = Duration::from_secs(20);
 const LAST_SENDS: Duration = Duration::from_secs(3);
 /// A renewal of a token whose issuer was asked may end within this; an issuer is given as long.
 const LAST_RENEWALS: Duration = Duration::from_secs(30);
-/// The last entries of the audit log are on the disk within this.
+/// The last entries of the audit log are on disk within this.
 const LAST_ENTRIES: Duration = Duration::from_secs(3);
 
 /// How often it is looked whether the lock's file is still there.
@@ -47,7 +48,7 @@ pub(super) enum End {
 }
 
 /// Runs the daemon until it ends.
-pub(super) fn run(shared: &Shared, options: Channels) -> Result<End, Failure> {
+pub(super) fn run(shared: &Shared, options: RunOptions) -> Result<End, Failure> {
     let (prepared, mut lock) = startup::prepare(shared, options)?;
     sandbox::take_control_group();
     sys::release_memory::keep_for_turns();
@@ -58,12 +59,14 @@ pub(super) fn run(shared: &Shared, options: Channels) -> Result<End, Failure> {
         .build()
         .map_err(|error| Failure::io(format!("no event loop: {error}")))?;
     let end = runtime.block_on(async {
+        // A file that may not grow (ulimit -f) is an error of the write then, as on a full disk, and not the end.
+        let _too_large = signal(SignalKind::from_raw(nix::libc::SIGXFSZ));
         let (daemon, news) = startup::open(prepared).await?;
         let signals = Signals::listen()?;
         let tasks = Tasks::spawn(&daemon, news).await?;
         daemon.serve(signals, tasks, &mut lock).await
     });
-    // A thread may be waiting for a reader of standard output for ever.
+    // A thread may be waiting for a reader of standard output forever.
     runtime.shutdown_timeout(Duration::from_secs(1));
     end
 }
@@ -128,7 +131,8 @@ impl Tasks {
             None => None,
         };
         let options = daemon.options.clone();
-        let last_work = once::last_work(pipeline.clone(), home.clone(), options, collected);
+        let last_work =
+            run_until_done::run_until_done(pipeline.clone(), home.clone(), options, collected);
         let last_work = tokio::spawn(last_work);
         let (reload, reloads) = mpsc::channel(1);
         let systemd = daemon.systemd.clone();
@@ -154,7 +158,8 @@ impl Tasks {
         parts.spawn(standby::tell(pipeline.clone(), home.clone()));
         parts.spawn(maintenance::give_back_when_idle(pipeline.clone()));
         let ledger = daemon.kept.ledger.clone();
-        parts.spawn(maintenance::tell_alerts(pipeline.clone(), ledger));
+        parts.spawn(maintenance::tell_alerts(pipeline.clone(), ledger.clone()));
+        parts.spawn(maintenance::watch_ledger(pipeline.clone(), ledger));
         Ok(Self {
             parts,
             state_writer,
@@ -180,6 +185,8 @@ impl Daemon {
         self.greet();
         let mut beat = watchdog::Beat::of(&self.systemd);
         let mut look = tokio::time::interval(LOOK_AT_LOCK);
+        let lost = self.lost_database();
+        tokio::pin!(lost);
         let end = loop {
             tokio::select! {
                 _ = signals.terminate.recv() => break End::Exit(Exit::Ok),
@@ -196,18 +203,37 @@ impl Daemon {
                 _ = look.tick() => if !self.has_home(lock) {
                     break End::Exit(Exit::TryAgain);
                 },
+                name = &mut lost => {
+                    tracing::error!("{name} was damaged while the daemon ran: it ends, so that the next start sets the file aside");
+                    break End::Exit(Exit::Io);
+                }
                 Some(ended) = tasks.parts.join_next() => {
-                    tracing::error!(?ended, "a part of the daemon ended by itself");
+                    tracing::error!(?ended, "a task of the daemon ended unexpectedly");
                     break End::Exit(Exit::Bug);
                 }
                 Some(ended) = tasks.state_writer.join_next() => {
-                    tracing::error!(?ended, "what writes monitor.json ended by itself");
+                    tracing::error!(?ended, "the task that writes monitor.json ended unexpectedly");
                     break End::Exit(Exit::Bug);
                 }
             }
         };
         self.shut_down(&end, tasks).await;
         Ok(end)
+    }
+
+    /// Waits until a database is damaged so that nothing can be recorded, and returns its name. The next start begins a new one;
+    /// not so for the ledger while a limit is set, see [`startup`]: with that one the daemon stays and says what is wrong.
+    async fn lost_database(&self) -> &'static str {
+        let ledger = async {
+            self.kept.ledger.lost().await;
+            while self.pipeline.live().config.cost.capped() {
+                tokio::time::sleep(LOOK_AT_LOCK).await;
+            }
+        };
+        tokio::select! {
+            () = self.pipeline.queue().lost() => "queue.db",
+            () = ledger => "cost.db",
+        }
     }
 
     /// Returns false when another daemon has this home now: somebody removed the lock's file. Without another one it is
@@ -275,7 +301,7 @@ impl Daemon {
         });
         let flushed = tokio::task::spawn_blocking(move || audit.flush(LAST_ENTRIES));
         if !matches!(flushed.await, Ok(true)) {
-            tracing::warn!("the last entries of the audit log may not be on the disk");
+            tracing::warn!("the last entries of the audit log may not be on disk");
         }
     }
 

@@ -11,8 +11,9 @@ use tokio::sync::{Notify, broadcast, mpsc};
 use super::build;
 use super::build::Kept;
 use super::lost_writes::Losses;
-use super::once::Channels;
 use super::reload::Began;
+use super::run_options::RunOptions;
+use super::single_instance;
 use super::stdio::Stdio;
 use crate::app::cli::{Failure, Shared};
 use crate::app::http;
@@ -36,8 +37,6 @@ use crate::sys::sd_notify::Systemd;
 use crate::sys::{fifo, lock};
 use crate::{db, logging, monitor_state, prompt, queue, session, workspace};
 
-/// A daemon that is ending may still hold the lock this long (specification §3).
-const LOCK_TIMEOUT: Duration = Duration::from_secs(2);
 /// Well within the 60 s and more that a supervisor waits for a sign of life.
 const ERASE_BEAT: Duration = Duration::from_secs(5);
 
@@ -45,7 +44,7 @@ const ERASE_BEAT: Duration = Duration::from_secs(5);
 pub(super) struct Prepared {
     pub(super) home: Home,
     pub(super) env: Environment,
-    pub(super) options: Channels,
+    pub(super) options: RunOptions,
     pub(super) loaded: Loaded,
     pub(super) systemd: Systemd,
     pub(super) log: logging::Log,
@@ -56,7 +55,7 @@ pub(super) struct Prepared {
 pub(super) struct Daemon {
     pub(super) home: Home,
     pub(super) env: Environment,
-    pub(super) options: Channels,
+    pub(super) options: RunOptions,
     pub(super) systemd: Systemd,
     pub(super) log: logging::Log,
     pub(super) pipeline: Arc<Pipeline>,
@@ -64,7 +63,7 @@ pub(super) struct Daemon {
     pub(super) began_with: Began,
 }
 
-/// What the parts of the daemon hear of each other.
+/// What the parts of the daemon learn of each other.
 pub(super) struct News {
     pub(super) telegram: Option<Arc<Telegram>>,
     pub(super) api: Option<http::BoundServer>,
@@ -81,7 +80,7 @@ pub(super) struct News {
 /// does nothing more.
 pub(super) fn prepare(
     shared: &Shared,
-    options: Channels,
+    options: RunOptions,
 ) -> Result<(Prepared, lock::Lock), Failure> {
     let (env, home) = shared.home()?;
     crate::app::cli::must_be_whole(&home)?;
@@ -89,7 +88,7 @@ pub(super) fn prepare(
     let is_new = make_new(&home, &env);
     let loaded = config::load(&home, &env, &options.settings())?;
     home.create()?;
-    let lock = take_lock(&home)?;
+    let lock = single_instance::lock(&home)?;
     standby::may_run(&home)?;
     let unseen = standby::check_successor(&home, &env)?;
     let systemd = Systemd::of(&|name| env.get(name), std::process::id());
@@ -113,18 +112,18 @@ pub(super) fn prepare(
     });
     let log = log.map_err(|error| Failure::bug(error.to_string()))?;
     if is_new {
-        tracing::info!(home = %home.config_dir().display(), "made a new home, as agent-daemon init does");
+        tracing::info!(home = %home.config_dir().display(), "created a new home, like `agent-daemon init`");
     }
     for warning in &loaded.warnings {
         tracing::warn!("{warning}");
     }
     if let Some(why) = unseen {
         tracing::warn!(
-            "nobody can say whether the standby has taken over, so the agent runs here: {why}"
+            "it is unknown whether the standby has taken over, so the agent runs here: {why}"
         );
     }
     for report in erased {
-        tracing::info!("what was to be forgotten for good: {report}");
+        tracing::info!("erasing (`forget --hard`): {report}");
     }
     let doorbell = fifo::open(&home.fifo())?;
     let prepared = Prepared {
@@ -168,18 +167,6 @@ fn erase(home: &Home, env: &Environment, systemd: &Systemd) -> Result<Vec<String
     })
 }
 
-fn take_lock(home: &Home) -> Result<lock::Lock, Failure> {
-    let path = home.lock();
-    if let Some(lock) = lock::try_lock_for(&path, LOCK_TIMEOUT)? {
-        return Ok(lock);
-    }
-    let pid = lock::holder(&path)?.unwrap_or(0);
-    let state = home.state().display();
-    let why = format!("another daemon (pid {pid}) has this home: {state}");
-    Err(Failure::try_again(why)
-        .hint("stop it first, or choose another home with --home or --instance"))
-}
-
 /// Opens a database. A corrupt one is quarantined and reported, never saved over. Its log goes with it
 /// under the matching name, so that `sqlite3 … .recover` finds both.
 fn or_quarantine<T>(
@@ -214,7 +201,7 @@ fn open_ledger(home: &Home, loaded: &Loaded) -> Result<(Ledger, Option<String>),
 
 /// Listens for requests, if the settings say so. With `--once` nobody has time for them.
 async fn open_api(
-    options: &Channels,
+    options: &RunOptions,
     loaded: &Loaded,
     secrets: &Secrets,
 ) -> Result<Option<http::BoundServer>, Failure> {
@@ -261,9 +248,7 @@ pub(super) async fn open(prepared: Prepared) -> Result<(Daemon, News), Failure> 
     if let Some(telegram) = &telegram {
         channels.insert(telegram.name().to_owned(), telegram.clone());
     }
-    for (name, channel) in build::processes(&home, &live.config, &changed)? {
-        channels.insert(name, channel);
-    }
+    channels.extend(build::processes(&home, &live.config, &changed));
     if options.cli() {
         channels.insert(Stdio.name().to_owned(), Arc::new(Stdio));
     }

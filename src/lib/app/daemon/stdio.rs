@@ -13,7 +13,7 @@ use crate::message::ChatRef;
 use crate::pipeline::Pipeline;
 use crate::provider::BoxFuture;
 
-/// Lines that wait to be taken in with one commit.
+/// Lines that wait to be accepted with one commit.
 const TOGETHER: usize = 64;
 
 /// Standard output as a channel.
@@ -47,7 +47,7 @@ impl Channel for Stdio {
             // A reader that is slow holds up nothing but this.
             let written = crate::sys::blocking(move || cli::try_words(&words)).await;
             match written {
-                // Whoever closed the pipe has read enough.
+                // The one who closed the pipe has read enough.
                 Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
                     Err(SendError::NotSent {
                         reason: format!("standard output cannot be written: {error}"),
@@ -76,7 +76,7 @@ impl Channel for Stdio {
 /// Takes the lines of standard input in until it ends.
 pub(super) async fn read(pipeline: Arc<Pipeline>) {
     let (lines, mut heard) = mpsc::channel(TOGETHER);
-    // A thread of its own that nobody waits for: it may hang in a read for ever.
+    // A separate thread that nobody waits for: it may hang in a read forever.
     std::thread::spawn(move || {
         let mut stdin = std::io::stdin().lock();
         loop {

@@ -32,12 +32,12 @@ pub(super) async fn open(
     parts.spawn(async move {
         let work = async {
             if once {
-                // Whoever waits for it may be gone with the daemon.
+                // Anyone who waits for it may be gone with the daemon.
                 let _ = tell.send(poller.receive_once(offset, batches).await);
                 std::future::pending::<()>().await;
             } else {
                 poller.receive(offset, batches).await;
-                // Whatever ended it, the rest of the daemon goes on.
+                // Whatever ended it, the rest of the daemon continues.
                 std::future::pending::<()>().await;
             }
         };

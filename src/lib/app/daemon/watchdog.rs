@@ -24,7 +24,7 @@ impl Beat {
         Self(beat)
     }
 
-    /// Waits for the next beat; without a watchdog for ever.
+    /// Waits for the next beat; without a watchdog forever.
     pub(super) async fn next(&mut self) {
         match &mut self.0 {
             Some(beat) => drop(beat.tick().await),

@@ -1,25 +1,25 @@
 //! Would the HTTP API open: its token, and its address?
 
-use super::patient::{Patient, blocks, quote};
+use super::context::{DoctorContext, blocks, quote};
 use super::{Finding, service};
 use crate::app::http;
 use crate::app::http::{Strength, strength};
 use crate::config;
 use crate::config::{Listen, Loaded, Secrets};
 
-pub(super) fn check(patient: &Patient, loaded: &Loaded) -> Vec<Finding> {
+pub(super) fn check(context: &DoctorContext, loaded: &Loaded) -> Vec<Finding> {
     let http = &loaded.config.http;
-    if !http.enabled || blocks(&patient.home.env_file()) {
+    if !http.enabled || blocks(&context.home.env_file()) {
         return Vec::new();
     }
     // What is wrong with its file is told with the settings.
-    let Ok(secrets) = Secrets::open(&patient.home, &patient.env) else {
+    let Ok(secrets) = Secrets::open(&context.home, &context.env) else {
         return Vec::new();
     };
-    let mut findings: Vec<Finding> = token(patient, http, &secrets).into_iter().collect();
-    let edit = patient.edit(&patient.home.env_file(), None);
+    let mut findings: Vec<Finding> = token(context, http, &secrets).into_iter().collect();
+    let edit = context.edit(&context.home.env_file(), None);
     // A daemon that runs has its secrets, from wherever it was started, and listens there itself.
-    if patient.pid().is_some() {
+    if context.pid().is_some() {
         return findings;
     }
     let of_hook = |(variable, why): (String, String)| {
@@ -40,20 +40,20 @@ pub(super) fn check(patient: &Patient, loaded: &Loaded) -> Vec<Finding> {
     findings
 }
 
-fn token(patient: &Patient, http: &config::Http, secrets: &Secrets) -> Option<Finding> {
-    let (name, env_file) = (&http.token_env, patient.home.env_file());
-    let edit = patient.edit(&env_file, None);
+fn token(context: &DoctorContext, http: &config::Http, secrets: &Secrets) -> Option<Finding> {
+    let (name, env_file) = (&http.token_env, context.home.env_file());
+    let edit = context.edit(&env_file, None);
     let is_socket = matches!(http.address(), Some(Listen::Unix(_)));
     match secrets.get(name).ok().flatten() {
         // A daemon that runs has it, from wherever it was started.
-        None if is_socket || patient.pid().is_some() => None,
+        None if is_socket || context.pid().is_some() => None,
         None => {
             let evidence = format!(
                 "[http] is enabled on {}, and the token {name} is neither in the environment nor in {}",
                 http.listen,
                 env_file.display()
             );
-            Some(match service::unit(patient) {
+            Some(match service::unit(context) {
                 Some(_) => {
                     let evidence = format!("{evidence}; the unit of systemd may have it");
                     Finding::warning("http-token-missing", evidence, edit)

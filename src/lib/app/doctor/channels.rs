@@ -1,7 +1,7 @@
 //! Channels that are programs of their own: is the program there?
 
 use super::Finding;
-use super::patient::{Patient, is_program};
+use super::context::{DoctorContext, is_program};
 use crate::channel::process::{Layout, is_held};
 use crate::config::Loaded;
 
@@ -14,21 +14,21 @@ const OURS: &[(&str, &str)] = &[
     ),
 ];
 
-pub(super) fn check(patient: &Patient, loaded: &Loaded) -> Vec<Finding> {
+pub(super) fn check(context: &DoctorContext, loaded: &Loaded) -> Vec<Finding> {
     let channels = loaded.config.channels.iter();
     let enabled = channels.filter(|(_, channel)| channel.enabled);
     enabled
-        .filter_map(|(name, _)| absent(patient, name))
+        .filter_map(|(name, _)| absent(context, name))
         .collect()
 }
 
 /// Says that there is neither the program that the units run nor a process of another one.
-fn absent(patient: &Patient, name: &str) -> Option<Finding> {
+fn absent(context: &DoctorContext, name: &str) -> Option<Finding> {
     let program = format!("agent-channel-{name}");
-    let beside = patient.programs().map(|dir| dir.join(&program));
+    let beside = context.programs().map(|dir| dir.join(&program));
     let is_there = beside.is_some_and(|path| is_program(&path));
-    let is_served = is_held(&Layout::new(patient.home.channels().join(name)));
-    if is_there || is_served || patient.on_path(&program).is_some() {
+    let is_served = is_held(&Layout::new(context.home.channels().join(name)));
+    if is_there || is_served || context.on_path(&program).is_some() {
         return None;
     }
     let ours = OURS.iter().find(|(ours, _)| *ours == name);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::Finding;
-use super::patient::Patient;
+use super::context::DoctorContext;
 use crate::clock;
 use crate::config::{Loaded, Secrets};
 use crate::memory::collections;
@@ -22,22 +22,22 @@ const HOUR_MS: i64 = 3_600_000;
 /// Clocks that differ by so much make days wrong.
 const MAX_SKEW_MS: i64 = 60_000;
 
-pub(super) fn check(patient: &Patient, loaded: &Loaded) -> Vec<Finding> {
+pub(super) fn check(context: &DoctorContext, loaded: &Loaded) -> Vec<Finding> {
     let settings = &loaded.config.memory.collections;
     if settings.is_empty() {
         return Vec::new();
     }
-    let Ok(secrets) = Secrets::open(&patient.home, &patient.env) else {
+    let Ok(secrets) = Secrets::open(&context.home, &context.env) else {
         return Vec::new();
     };
     let findings = settings.keys().flat_map(|name| {
         let status = collections::open(name, settings, &secrets, PATIENCE)
             .and_then(|mut store| store.status());
         match status {
-            Ok(status) => of(patient, &status, clock::now_ms()),
+            Ok(status) => of(context, &status, clock::now_ms()),
             Err(error) => {
                 let evidence = format!("{error}; {}", error.hint());
-                let look = patient.program("agent-index", &format!("status --collection {name}"));
+                let look = context.program("agent-index", &format!("status --collection {name}"));
                 vec![Finding::warning(
                     "collection-unusable",
                     crate::text::visible(&evidence),
@@ -49,9 +49,9 @@ pub(super) fn check(patient: &Patient, loaded: &Loaded) -> Vec<Finding> {
     findings.collect()
 }
 
-fn of(patient: &Patient, status: &Status, now: i64) -> Vec<Finding> {
+fn of(context: &DoctorContext, status: &Status, now: i64) -> Vec<Finding> {
     let name = &status.collection;
-    let look = || patient.program("agent-index", &format!("status --collection {name}"));
+    let look = || context.program("agent-index", &format!("status --collection {name}"));
     let mut findings = Vec::new();
     for (id, what, fill) in status
         .fills

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use super::patient::{Patient, blocks, quote};
+use super::context::{DoctorContext, blocks, quote};
 use super::{Finding, share};
 use crate::audit;
 use crate::audit::Place as Record;
@@ -14,7 +14,7 @@ use crate::memory::index;
 use crate::memory::index::Place;
 use crate::memory::{consolidate, embedder, facts};
 use crate::people::People;
-use crate::{cost, queue};
+use crate::{cost, people, queue};
 
 /// Reading a database through takes at most this long (1 GB in about 2 s from memory); what is
 /// larger was read as far as that went.
@@ -22,10 +22,10 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 type Examine = fn(&Path, Duration) -> Result<Health, db::Error>;
 /// Returns what is said of a damaged database, given SQLite's words.
-type Damage = fn(&Patient, &Path, &str) -> Finding;
+type Damage = fn(&DoctorContext, &Path, &str) -> Finding;
 
-pub(super) fn check(patient: &Patient) -> Vec<Finding> {
-    let home = &patient.home;
+pub(super) fn check(context: &DoctorContext) -> Vec<Finding> {
+    let home = &context.home;
     let databases: [(_, Examine, Damage); 4] = [
         (home.queue_db(), queue::examine, lost),
         (home.cost_db(), cost::examine, lost),
@@ -34,21 +34,21 @@ pub(super) fn check(patient: &Patient) -> Vec<Finding> {
     ];
     let mut findings: Vec<Finding> = databases
         .iter()
-        .filter_map(|(path, examine, damage)| database(patient, path, *examine, *damage))
+        .filter_map(|(path, examine, damage)| database(context, path, *examine, *damage))
         .collect();
-    findings.extend(people(patient));
-    findings.extend(record(patient));
-    findings.extend(vectors(patient));
-    findings.extend(parked(patient));
+    findings.extend(people(context));
+    findings.extend(record(context));
+    findings.extend(vectors(context));
+    findings.extend(parked(context));
     findings
 }
 
 /// What has no vector is found by its words, and by nothing else.
-fn vectors(patient: &Patient) -> Option<Finding> {
-    let place = Place::of(&patient.home).with(embedder::opener(&patient.home, &patient.env, None));
+fn vectors(context: &DoctorContext) -> Option<Finding> {
+    let place = Place::of(&context.home).with(embedder::opener(&context.home, &context.env, None));
     // Without the table nothing can be given a vector; that is told with the installed files.
-    let loaded = patient.settings.as_ref().ok()?;
-    if blocks(&place.database()) || !share::check(patient, loaded).is_empty() {
+    let loaded = context.settings.as_ref().ok()?;
+    if blocks(&place.database()) || !share::check(context, loaded).is_empty() {
         return None;
     }
     let why = index::lack(&place).ok()??;
@@ -56,25 +56,30 @@ fn vectors(patient: &Patient) -> Option<Finding> {
     Some(Finding::warning(
         "index-without-vectors",
         evidence,
-        patient.program("agent-index", "sync"),
+        context.program("agent-index", "sync"),
     ))
 }
 
-fn database(patient: &Patient, path: &Path, examine: Examine, damage: Damage) -> Option<Finding> {
+fn database(
+    context: &DoctorContext,
+    path: &Path,
+    examine: Examine,
+    damage: Damage,
+) -> Option<Finding> {
     match examine(path, PATIENCE) {
         Ok(Health::Empty | Health::Sound | Health::Unfinished) => None,
         Ok(Health::Damaged(lines)) => Some(damage(
-            patient,
+            context,
             path,
             lines.first().map_or("", String::as_str),
         )),
-        Err(db::Error::Damaged { source, .. }) => Some(damage(patient, path, &source.to_string())),
+        Err(db::Error::Damaged { source, .. }) => Some(damage(context, path, &source.to_string())),
         Err(error @ db::Error::Newer { .. }) => {
             let evidence = format!("{error}: a newer version wrote it");
             Some(Finding::error(
                 "database-newer",
                 evidence,
-                patient.agent("--version"),
+                context.agent("--version"),
             ))
         }
         // Somebody is at work on it.
@@ -82,17 +87,17 @@ fn database(patient: &Patient, path: &Path, examine: Examine, damage: Damage) ->
         Err(error) => Some(Finding::error(
             "database-unreadable",
             error.to_string(),
-            format!("{}ls -l {}", patient.sudo(), quote(path)),
+            format!("{}ls -l {}", context.sudo(), quote(path)),
         )),
     }
 }
 
 /// What only the database knew.
-fn lost(patient: &Patient, path: &Path, why: &str) -> Finding {
-    let (shown, file, sudo) = (patient.shown(path), quote(path), patient.sudo());
+fn lost(context: &DoctorContext, path: &Path, why: &str) -> Finding {
+    let (shown, file, sudo) = (context.shown(path), quote(path), context.sudo());
     // Who may spend nothing unseen does not start without its ledger (specification §19).
-    let stops = path == patient.home.cost_db()
-        && patient
+    let stops = path == context.home.cost_db()
+        && context
             .settings
             .as_ref()
             .is_ok_and(|loaded| loaded.config.cost.capped());
@@ -124,21 +129,21 @@ fn lost(patient: &Patient, path: &Path, why: &str) -> Finding {
 }
 
 /// What files state can be drawn from them again; when it began to hold is lost.
-fn of_facts(patient: &Patient, path: &Path, why: &str) -> Finding {
-    let shown = patient.shown(path);
+fn of_facts(context: &DoctorContext, path: &Path, why: &str) -> Finding {
+    let shown = context.shown(path);
     let evidence = format!(
         "{shown} is damaged: {why}; no fact is drawn or recalled, but the files that state them are whole"
     );
     Finding::error(
         "memory-damaged",
         evidence,
-        patient.program("agent-consolidate", "--backfill"),
+        context.program("agent-consolidate", "--backfill"),
     )
 }
 
 /// Stretches of conversations that no model could read: once more is worth a try when the model was changed.
-fn parked(patient: &Patient) -> Option<Finding> {
-    let parked = consolidate::parked(&patient.home).ok()?;
+fn parked(context: &DoctorContext) -> Option<Finding> {
+    let parked = consolidate::parked(&context.home).ok()?;
     let last = parked.first()?;
     let evidence = format!(
         "{} stretches of conversations were read by rules alone, because the model failed three times; the last one in {}: {}",
@@ -149,48 +154,52 @@ fn parked(patient: &Patient) -> Option<Finding> {
     Some(Finding::warning(
         "consolidation-parked",
         evidence,
-        patient.program("agent-consolidate", "--backfill --dry-run"),
+        context.program("agent-consolidate", "--backfill --dry-run"),
     ))
 }
 
 /// What the index holds can always be made again.
-fn of_index(patient: &Patient, path: &Path, why: &str) -> Finding {
-    let shown = patient.shown(path);
+fn of_index(context: &DoctorContext, path: &Path, why: &str) -> Finding {
+    let shown = context.shown(path);
     let evidence = format!(
         "{shown} is damaged: {why}; nothing is found in it, but no memory is lost: it is made from the files"
     );
     Finding::warning(
         "index-damaged",
         evidence,
-        patient.program("agent-index", "rebuild"),
+        context.program("agent-index", "rebuild"),
     )
 }
 
-/// The daemon sets a damaged list aside and then lets in only those named in agent.toml.
-fn people(patient: &Patient) -> Option<Finding> {
-    let path = Some(patient.home.people()).filter(|path| !blocks(path))?;
+/// The daemon sets a damaged list aside and then lets in only the owners of agent.toml.
+fn people(context: &DoctorContext) -> Option<Finding> {
+    let path = Some(context.home.people()).filter(|path| !blocks(path))?;
+    if let Some(aside) = people::set_aside(&path) {
+        let edit = context.edit(&aside.path, None);
+        return Some(Finding::error("people-damaged", aside.words, edit));
+    }
     let bytes = std::fs::read(&path).ok()?;
     let error = serde_json::from_slice::<People>(&bytes).err()?;
     let evidence = format!(
-        "state/people.json cannot be read ({error}): nobody whom you let in by pairing is heard"
+        "state/people.json cannot be read ({error}): only the owners in agent.toml are heard, nobody whom you let in by pairing"
     );
     Some(Finding::error(
         "people-damaged",
         evidence,
-        patient.edit(&path, Some(error.line())),
+        context.edit(&path, Some(error.line())),
     ))
 }
 
 /// Nothing mends it: the damage is what it has to say.
-fn record(patient: &Patient) -> Option<Finding> {
-    let place = Record::of(&patient.home);
+fn record(context: &DoctorContext) -> Option<Finding> {
+    let place = Record::of(&context.home);
     if [&place.log, &place.head]
         .into_iter()
         .any(|path| blocks(path))
     {
         return None;
     }
-    let is_alive = || patient.daemon.as_ref().is_ok_and(Option::is_some);
+    let is_alive = || context.daemon.as_ref().is_ok_and(Option::is_some);
     let damage = audit::verify(&place, &is_alive).ok()?.damage?;
     let evidence = format!(
         "state/audit.jsonl, the record of what was done, is not as it was written: line {}: {}",
@@ -199,6 +208,6 @@ fn record(patient: &Patient) -> Option<Finding> {
     Some(Finding::error(
         "audit-damaged",
         evidence,
-        patient.program("agent-send", "--log --verify"),
+        context.program("agent-send", "--log --verify"),
     ))
 }

@@ -1,11 +1,11 @@
-//! Who may read and change the files of the home, whose they are, and what was set aside.
+//! Checks the modes and owners of the home's files, and finds files that were moved aside.
 
 use std::fs::Metadata;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use super::Finding;
-use super::patient::{Patient, age, quote, user};
+use super::context::{DoctorContext, age, quote, user};
 use super::repair::Repair;
 use crate::sys::atomic;
 
@@ -13,14 +13,14 @@ use crate::sys::atomic;
 /// because their directory is.
 const MOST: usize = 100_000;
 
-pub(super) fn check(patient: &Patient) -> Vec<Finding> {
-    let mut findings = secrets(patient);
-    findings.extend(settings(patient));
-    let state = walk(patient);
-    findings.extend(owners(patient, &state));
-    findings.extend(modes(patient, &state));
-    findings.extend(aside(patient, &state));
-    findings.extend(unreadable(patient));
+pub(super) fn check(context: &DoctorContext) -> Vec<Finding> {
+    let mut findings = secrets(context);
+    findings.extend(settings(context));
+    let state = walk(context);
+    findings.extend(owners(context, &state));
+    findings.extend(modes(context, &state));
+    findings.extend(aside(context, &state));
+    findings.extend(unreadable(context));
     findings
 }
 
@@ -39,14 +39,14 @@ const DECISIONS: [(&str, &str); 5] = [
     ("skills.json", "no skill is used"),
 ];
 
-fn unreadable(patient: &Patient) -> Vec<Finding> {
+fn unreadable(context: &DoctorContext) -> Vec<Finding> {
     let finding = |(name, so): &(&str, &str)| {
-        let path = patient.home.state().join(name);
+        let path = context.home.state().join(name);
         let bytes = atomic::read(&path).ok().flatten()?;
         let error =
             serde_json::from_slice::<serde_json::Map<_, serde_json::Value>>(&bytes).err()?;
         let evidence = format!("state/{name} is no JSON ({error}), so {so}");
-        let edit = patient.edit(&path, None);
+        let edit = context.edit(&path, None);
         Some(Finding::error("state-unreadable", evidence, edit))
     };
     DECISIONS.iter().filter_map(finding).collect()
@@ -71,11 +71,11 @@ pub(super) fn mode(meta: &Metadata) -> u32 {
 }
 
 /// `.env` is refused by the daemon when others can read it; auth.json it repairs itself.
-fn secrets(patient: &Patient) -> Vec<Finding> {
+fn secrets(context: &DoctorContext) -> Vec<Finding> {
     let paths = [
-        patient.home.env_file(),
-        patient.home.auth(),
-        patient.home.server_auth(),
+        context.home.env_file(),
+        context.home.auth(),
+        context.home.server_auth(),
     ];
     let open = |path: &PathBuf| {
         let meta = std::fs::metadata(path)
@@ -89,7 +89,7 @@ fn secrets(patient: &Patient) -> Vec<Finding> {
         let finding = Finding::error(
             "secrets-readable",
             evidence,
-            format!("{}chmod 600 {}", patient.sudo(), quote(path)),
+            format!("{}chmod 600 {}", context.sudo(), quote(path)),
         );
         let link = std::fs::symlink_metadata(path).is_ok_and(|meta| meta.is_symlink());
         Some(if link {
@@ -102,21 +102,17 @@ fn secrets(patient: &Patient) -> Vec<Finding> {
 }
 
 /// Who can change the settings can make the agent do anything.
-fn settings(patient: &Patient) -> Option<Finding> {
-    let home = &patient.home;
-    let providers = home.providers_dir();
-    let inside = std::fs::read_dir(&providers)
-        .into_iter()
+fn settings(context: &DoctorContext) -> Option<Finding> {
+    let home = &context.home;
+    let dirs = [home.providers_dir(), home.channel_settings()];
+    let inside = dirs
+        .iter()
+        .filter_map(|dir| std::fs::read_dir(dir).ok())
         .flatten()
         .flatten()
         .map(|entry| entry.path());
-    let paths = [
-        home.config_dir().to_owned(),
-        home.config_file().to_owned(),
-        providers.clone(),
-    ]
-    .into_iter()
-    .chain(inside);
+    let own = [home.config_dir().to_owned(), home.config_file().to_owned()];
+    let paths = own.into_iter().chain(dirs.clone()).chain(inside);
     let open: Vec<(PathBuf, u32)> = paths
         .filter_map(|path| {
             Some((
@@ -136,13 +132,13 @@ fn settings(patient: &Patient) -> Option<Finding> {
         more(open.len())
     );
     let words: Vec<String> = open.iter().map(|(path, _)| quote(path)).collect();
-    let command = format!("{}chmod go-w {}", patient.sudo(), words.join(" "));
+    let command = format!("{}chmod go-w {}", context.sudo(), words.join(" "));
     Some(Finding::error("config-writable", evidence, command).repaired_by(Repair::Modes(open)))
 }
 
 /// The files and directories of `state/` that are ours to judge, parents first.
-fn walk(patient: &Patient) -> Vec<(PathBuf, Metadata)> {
-    let (state, workspace) = (patient.home.state(), patient.home.workspace());
+fn walk(context: &DoctorContext) -> Vec<(PathBuf, Metadata)> {
+    let (state, workspace) = (context.home.state(), context.home.workspace());
     let mut found: Vec<(PathBuf, Metadata)> = std::fs::metadata(state)
         .map(|meta| (state.to_owned(), meta))
         .into_iter()
@@ -168,9 +164,9 @@ fn walk(patient: &Patient) -> Vec<(PathBuf, Metadata)> {
     found
 }
 
-fn owners(patient: &Patient, state: &[(PathBuf, Metadata)]) -> Option<Finding> {
-    let owner = patient.owner?;
-    let fifo = patient.home.fifo();
+fn owners(context: &DoctorContext, state: &[(PathBuf, Metadata)]) -> Option<Finding> {
+    let owner = context.owner?;
+    let fifo = context.home.fifo();
     let foreign: Vec<_> = state
         .iter()
         .filter(|(path, meta)| meta.uid() != owner && *path != fifo)
@@ -178,7 +174,7 @@ fn owners(patient: &Patient, state: &[(PathBuf, Metadata)]) -> Option<Finding> {
     let (path, meta) = foreign.first()?;
     let evidence = format!(
         "{}{} belongs to {}, the rest of state/ to {}: was the daemon started by the wrong user?",
-        patient.shown(path),
+        context.shown(path),
         more(foreign.len()),
         user(meta.uid()),
         user(owner)
@@ -186,15 +182,15 @@ fn owners(patient: &Patient, state: &[(PathBuf, Metadata)]) -> Option<Finding> {
     let command = format!(
         "sudo chown -R {}: {}",
         quote(user(owner)),
-        quote(patient.home.state())
+        quote(context.home.state())
     );
     Some(Finding::error("state-owner", evidence, command))
 }
 
-fn modes(patient: &Patient, state: &[(PathBuf, Metadata)]) -> Option<Finding> {
+fn modes(context: &DoctorContext, state: &[(PathBuf, Metadata)]) -> Option<Finding> {
     let wrong: Vec<_> = state
         .iter()
-        .filter_map(|(path, meta)| Some((path, meta, proper(patient, path, meta)?)))
+        .filter_map(|(path, meta)| Some((path, meta, proper(context, path, meta)?)))
         .collect();
     let (path, meta, _) = wrong.first()?;
     let others = wrong.iter().any(|(_, meta, _)| mode(meta) & 0o077 != 0);
@@ -205,7 +201,7 @@ fn modes(patient: &Patient, state: &[(PathBuf, Metadata)]) -> Option<Finding> {
     };
     let evidence = format!(
         "{} has the mode {:04o}{}: {harm}",
-        patient.shown(path),
+        context.shown(path),
         mode(meta),
         more(wrong.len())
     );
@@ -214,16 +210,16 @@ fn modes(patient: &Patient, state: &[(PathBuf, Metadata)]) -> Option<Finding> {
         .map(|(path, _, proper)| ((*path).clone(), *proper))
         .collect();
     let command = match repair.as_slice() {
-        [(path, mode)] => format!("{}chmod {mode:o} {}", patient.sudo(), quote(path)),
-        _ => patient.agent("doctor --fix"),
+        [(path, mode)] => format!("{}chmod {mode:o} {}", context.sudo(), quote(path)),
+        _ => context.agent("doctor --fix"),
     };
     Some(Finding::warning("state-modes", evidence, command).repaired_by(Repair::Modes(repair)))
 }
 
 /// Returns the mode that something should have instead: directories 0700, files 0600. What lies
 /// deeper may be closed to its owner, too: an archive that is to stay as it is.
-fn proper(patient: &Patient, path: &Path, meta: &Metadata) -> Option<u32> {
-    let home = &patient.home;
+fn proper(context: &DoctorContext, path: &Path, meta: &Metadata) -> Option<u32> {
+    let home = &context.home;
     if path == home.fifo() || path == home.auth() {
         return None;
     }
@@ -239,7 +235,7 @@ fn proper(patient: &Patient, path: &Path, meta: &Metadata) -> Option<u32> {
 }
 
 /// Files that could not be read and were kept for a person to look at.
-fn aside(patient: &Patient, state: &[(PathBuf, Metadata)]) -> Option<Finding> {
+fn aside(context: &DoctorContext, state: &[(PathBuf, Metadata)]) -> Option<Finding> {
     let name = |path: &Path| {
         path.file_name()
             .map(|name| name.to_string_lossy().into_owned())
@@ -251,10 +247,10 @@ fn aside(patient: &Patient, state: &[(PathBuf, Metadata)]) -> Option<Finding> {
         .filter(|(path, _)| name(path).contains(".corrupt-") && !is_log(&name(path)))
         .collect();
     let (path, meta) = aside.iter().max_by_key(|(_, meta)| meta.mtime())?;
-    let age = age(patient.now - meta.mtime() * 1000);
+    let age = age(context.now - meta.mtime() * 1000);
     let evidence = format!(
         "{} could not be read and was set aside, last changed {age} ago ({} bytes){}; save what you need, then remove it",
-        patient.shown(path),
+        context.shown(path),
         meta.len(),
         more(aside.len())
     );
@@ -268,7 +264,7 @@ fn aside(patient: &Patient, state: &[(PathBuf, Metadata)]) -> Option<Finding> {
     Some(Finding::warning(
         "set-aside",
         evidence,
-        format!("{}ls -l {}", patient.sudo(), words.join(" ")),
+        format!("{}ls -l {}", context.sudo(), words.join(" ")),
     ))
 }
 

@@ -1,4 +1,4 @@
-//! Is there a home, can we come in, and does everything stand where it must?
+//! Checks that there is a home, that it can be accessed, and that everything is in its place.
 
 use std::fs::Metadata;
 use std::io::ErrorKind;
@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use nix::errno::Errno;
 use nix::unistd::{AccessFlags, eaccess};
 
+use super::context::{DoctorContext, blocks, quote, user};
 use super::files::{kind, mode};
-use super::patient::{Patient, blocks, quote, user};
 use super::repair::Repair;
 use super::{Finding, service};
 use crate::config::Home;
@@ -43,17 +43,17 @@ pub(super) fn directories(home: &Home) -> Vec<PathBuf> {
 }
 
 /// What keeps us from looking at all.
-pub(super) fn entrance(patient: &Patient) -> Vec<Finding> {
-    let home = &patient.home;
+pub(super) fn entrance(context: &DoctorContext) -> Vec<Finding> {
+    let home = &context.home;
     for path in [home.config_dir(), home.state(), home.workspace()] {
         match std::fs::metadata(path) {
             Err(error) if error.kind() != ErrorKind::NotFound => {
-                return vec![closed(patient, path, &error)];
+                return vec![closed(context, path, &error)];
             }
             _ => {}
         }
     }
-    if let Some(finding) = misplaced(patient, home.state()) {
+    if let Some(finding) = misplaced(context, home.state()) {
         return vec![finding];
     }
     if home.restoring().is_dir() {
@@ -64,10 +64,10 @@ pub(super) fn entrance(patient: &Patient) -> Vec<Finding> {
         return vec![Finding::error(
             "restore-unfinished",
             evidence,
-            patient.agent("restore FILE --verify"),
+            context.agent("restore FILE --verify"),
         )];
     }
-    let (Some(owner), Err(error)) = (patient.owner, std::fs::read_dir(home.state()).map(drop))
+    let (Some(owner), Err(error)) = (context.owner, std::fs::read_dir(home.state()).map(drop))
     else {
         return Vec::new();
     };
@@ -79,7 +79,7 @@ pub(super) fn entrance(patient: &Patient) -> Vec<Finding> {
             command,
         )];
     }
-    if owner == patient.uid {
+    if owner == context.uid {
         let command = format!("chmod 700 {}", quote(home.state()));
         let finding = Finding::error(
             "state-modes",
@@ -92,17 +92,17 @@ pub(super) fn entrance(patient: &Patient) -> Vec<Finding> {
         "{} belongs to {}, and you are {}",
         home.state().display(),
         user(owner),
-        user(patient.uid)
+        user(context.uid)
     );
     vec![Finding::error(
         "state-owner",
         evidence,
-        patient.agent("doctor"),
+        context.agent("doctor"),
     )]
 }
 
 /// Says which directory on the way to `path` is closed.
-fn closed(patient: &Patient, path: &Path, error: &std::io::Error) -> Finding {
+fn closed(context: &DoctorContext, path: &Path, error: &std::io::Error) -> Finding {
     let evidence = format!("{} cannot be looked at: {error}", path.display());
     let mut way: Vec<&Path> = path.ancestors().collect();
     way.reverse();
@@ -112,11 +112,11 @@ fn closed(patient: &Patient, path: &Path, error: &std::io::Error) -> Finding {
         .unwrap_or(path);
     let owner = std::fs::metadata(door).map(|meta| meta.uid());
     let command = match owner {
-        Ok(owner) if error.kind() == ErrorKind::PermissionDenied && owner == patient.uid => {
+        Ok(owner) if error.kind() == ErrorKind::PermissionDenied && owner == context.uid => {
             format!("chmod u+rwx {}", quote(door))
         }
         Ok(owner) if error.kind() == ErrorKind::PermissionDenied => {
-            format!("sudo -u {} {}", quote(user(owner)), patient.agent("doctor"))
+            format!("sudo -u {} {}", quote(user(owner)), context.agent("doctor"))
         }
         _ => format!("ls -ld {}", quote(door)),
     };
@@ -124,51 +124,78 @@ fn closed(patient: &Patient, path: &Path, error: &std::io::Error) -> Finding {
 }
 
 /// What is missing, stands in the wrong place, or cannot be written.
-pub(super) fn check(patient: &Patient) -> Vec<Finding> {
-    let mut findings: Vec<Finding> = directories(&patient.home)
+pub(super) fn check(context: &DoctorContext) -> Vec<Finding> {
+    let mut findings: Vec<Finding> = directories(&context.home)
         .iter()
-        .filter_map(|dir| misplaced(patient, dir))
+        .filter_map(|dir| misplaced(context, dir))
         .collect();
-    findings.extend(pipes(patient));
-    findings.extend(missing(patient));
-    findings.extend(unwritable(patient));
-    findings.extend(doorbell(patient));
+    findings.extend(loose_links(context));
+    findings.extend(pipes(context));
+    findings.extend(missing(context));
+    findings.extend(unwritable(context));
+    findings.extend(doorbell(context));
     findings
 }
 
 /// Something else stands where a directory must.
-fn misplaced(patient: &Patient, dir: &Path) -> Option<Finding> {
+fn misplaced(context: &DoctorContext, dir: &Path) -> Option<Finding> {
     let here = std::fs::symlink_metadata(dir).ok()?;
-    let shown = patient.shown(dir);
+    let shown = context.shown(dir);
     match std::fs::metadata(dir) {
         Ok(there) if there.is_dir() => None,
         Ok(there) => {
-            let command = format!("{0}mv {1} {1}.aside", patient.sudo(), quote(dir));
+            let command = format!("{0}mv {1} {1}.aside", context.sudo(), quote(dir));
             Some(Finding::error(
                 "wrong-kind",
                 format!("{shown} is {} where a directory must be", kind(&there)),
                 command,
             ))
         }
-        Err(_) if here.is_symlink() => {
-            let target = std::fs::read_link(dir).unwrap_or_default();
-            let evidence = format!(
-                "{shown} leads to {}, which is not there (a disk that is not mounted?)",
-                target.display()
-            );
-            Some(Finding::error(
-                "wrong-kind",
-                evidence,
-                format!("ls -ld {0} {1}", quote(dir), quote(target)),
-            ))
-        }
+        Err(_) if here.is_symlink() => Some(leads_nowhere(context, dir)),
         Err(_) => None,
     }
 }
 
+fn leads_nowhere(context: &DoctorContext, link: &Path) -> Finding {
+    let target = std::fs::read_link(link).unwrap_or_default();
+    let evidence = format!(
+        "{} leads to {}, which is not there (a disk that is not mounted?)",
+        context.shown(link),
+        target.display()
+    );
+    let command = format!("ls -ld {0} {1}", quote(link), quote(target));
+    Finding::error("wrong-kind", evidence, command)
+}
+
+/// Links in place of files whose target is not there: for who reads them the files are missing.
+fn loose_links(context: &DoctorContext) -> Vec<Finding> {
+    let home = &context.home;
+    let dirs = [
+        home.state().to_owned(),
+        home.sessions(),
+        home.state().join("cron"),
+        home.providers_dir(),
+    ];
+    let mut links = vec![home.config_file().to_owned(), home.env_file()];
+    let entries = dirs.iter().filter_map(|dir| std::fs::read_dir(dir).ok());
+    for entry in entries.flatten().flatten() {
+        // Hidden ones are not ours: Emacs locks files with such links.
+        let is_hidden = entry.file_name().as_encoded_bytes().starts_with(b".");
+        if !is_hidden && entry.file_type().is_ok_and(|kind| kind.is_symlink()) {
+            links.push(entry.path());
+        }
+    }
+    let told = directories(home);
+    links.retain(|link| link.is_symlink() && !link.exists() && !told.contains(link));
+    links
+        .iter()
+        .map(|link| leads_nowhere(context, link))
+        .collect()
+}
+
 /// A FIFO where a file must be: whoever reads it waits for ever.
-fn pipes(patient: &Patient) -> Vec<Finding> {
-    let home = &patient.home;
+fn pipes(context: &DoctorContext) -> Vec<Finding> {
+    let home = &context.home;
     let named = home
         .config_is_named()
         .then(|| home.config_file().to_owned());
@@ -182,10 +209,10 @@ fn pipes(patient: &Patient) -> Vec<Finding> {
         home.server_auth(),
     ];
     let finding = |path: &PathBuf| {
-        let command = format!("{0}mv {1} {1}.aside", patient.sudo(), quote(path));
+        let command = format!("{0}mv {1} {1}.aside", context.sudo(), quote(path));
         Finding::error(
             "wrong-kind",
-            format!("{} is a FIFO where a file must be", patient.shown(path)),
+            format!("{} is a FIFO where a file must be", context.shown(path)),
             command,
         )
     };
@@ -196,15 +223,15 @@ fn pipes(patient: &Patient) -> Vec<Finding> {
         .collect()
 }
 
-fn missing(patient: &Patient) -> Option<Finding> {
-    let home = &patient.home;
+fn missing(context: &DoctorContext) -> Option<Finding> {
+    let home = &context.home;
     let config = home.config_file();
     let (configured, used, working) = (
-        config.exists(),
+        config.exists() || config.is_symlink(),
         home.state().exists(),
         home.workspace().exists(),
     );
-    let init = || patient.agent("init");
+    let init = || context.agent("init");
     let (file, state) = (config.display(), home.state().display());
     if !(configured || used || working || home.config_is_named()) {
         return Some(Finding::error(
@@ -235,7 +262,7 @@ fn missing(patient: &Patient) -> Option<Finding> {
     let names: Vec<String> = directories(home)
         .iter()
         .filter(|dir| gone(dir))
-        .map(|dir| patient.shown(dir))
+        .map(|dir| context.shown(dir))
         .collect();
     let verb = if names.len() == 1 { "is" } else { "are" };
     (!names.is_empty()).then(|| {
@@ -243,14 +270,14 @@ fn missing(patient: &Patient) -> Option<Finding> {
         Finding::warning(
             "directories-missing",
             evidence,
-            patient.agent("doctor --fix"),
+            context.agent("doctor --fix"),
         )
         .repaired_by(Repair::Directories)
     })
 }
 
-fn unwritable(patient: &Patient) -> Vec<Finding> {
-    let home = &patient.home;
+fn unwritable(context: &DoctorContext) -> Vec<Finding> {
+    let home = &context.home;
     let mut findings = Vec::new();
     let memory = home.workspace().join("memory");
     let below = ["items", "people"].map(|name| memory.join(name));
@@ -262,7 +289,7 @@ fn unwritable(patient: &Patient) -> Vec<Finding> {
         match eaccess(dir, AccessFlags::W_OK | AccessFlags::X_OK) {
             Err(Errno::EROFS) => {
                 let evidence = format!(
-                    "{} lies on a file system that is mounted read-only",
+                    "{} is on a file system that is mounted read-only",
                     dir.display()
                 );
                 findings.push(Finding::error(
@@ -273,7 +300,7 @@ fn unwritable(patient: &Patient) -> Vec<Finding> {
             }
             // The modes of state/ are another check's.
             Err(_) if dir.starts_with(home.workspace()) => {
-                findings.push(closed_workspace(patient, dir, &meta))
+                findings.push(closed_workspace(context, dir, &meta))
             }
             _ => {}
         }
@@ -282,14 +309,14 @@ fn unwritable(patient: &Patient) -> Vec<Finding> {
     findings
 }
 
-fn closed_workspace(patient: &Patient, dir: &Path, meta: &Metadata) -> Finding {
+fn closed_workspace(context: &DoctorContext, dir: &Path, meta: &Metadata) -> Finding {
     let owner = user(meta.uid());
     let evidence = format!(
         "the agent cannot write into {} (owner {owner}, mode {:04o})",
         dir.display(),
         mode(meta)
     );
-    if meta.uid() == patient.uid {
+    if meta.uid() == context.uid {
         let open = meta.mode() & 0o7777 | 0o700;
         let finding = Finding::error(
             "workspace-unwritable",
@@ -298,23 +325,23 @@ fn closed_workspace(patient: &Patient, dir: &Path, meta: &Metadata) -> Finding {
         );
         return finding.repaired_by(Repair::Modes(vec![(dir.to_owned(), open)]));
     }
-    let command = format!("sudo chown -R {}: {}", quote(user(patient.uid)), quote(dir));
+    let command = format!("sudo chown -R {}: {}", quote(user(context.uid)), quote(dir));
     Finding::error("workspace-unwritable", evidence, command)
 }
 
 /// The FIFO; one that is gone is made by the next daemon.
-fn doorbell(patient: &Patient) -> Option<Finding> {
-    let path = patient.home.fifo();
+fn doorbell(context: &DoctorContext) -> Option<Finding> {
+    let path = context.home.fifo();
     let Ok(meta) = std::fs::symlink_metadata(&path) else {
-        let pid = patient.pid()?;
+        let pid = context.pid()?;
         let evidence = "a daemon runs and state/control.fifo is gone: commands wait up to 5 seconds, and scripts that write to it fail";
         return Some(Finding::warning(
             "fifo-unheard",
             evidence,
-            service::restart(patient, pid),
+            service::restart(context, pid),
         ));
     };
-    let expected = patient.owner.unwrap_or(patient.uid);
+    let expected = context.owner.unwrap_or(context.uid);
     if !meta.file_type().is_fifo() {
         let evidence = format!(
             "state/control.fifo is {} and must be a FIFO: the daemon does not start",
@@ -323,7 +350,7 @@ fn doorbell(patient: &Patient) -> Option<Finding> {
         return Some(Finding::error(
             "fifo-wrong",
             evidence,
-            format!("{0}mv {1} {1}.aside", patient.sudo(), quote(&path)),
+            format!("{0}mv {1} {1}.aside", context.sudo(), quote(&path)),
         ));
     }
     if meta.uid() != expected {
@@ -334,7 +361,7 @@ fn doorbell(patient: &Patient) -> Option<Finding> {
         return Some(Finding::error(
             "fifo-wrong",
             evidence,
-            format!("{}rm -f {}", patient.sudo(), quote(&path)),
+            format!("{}rm -f {}", context.sudo(), quote(&path)),
         ));
     }
     if mode(&meta) != 0o600 {
@@ -345,30 +372,30 @@ fn doorbell(patient: &Patient) -> Option<Finding> {
         let finding = Finding::warning(
             "fifo-wrong",
             evidence,
-            format!("{}chmod 600 {}", patient.sudo(), quote(&path)),
+            format!("{}chmod 600 {}", context.sudo(), quote(&path)),
         );
         return Some(finding.repaired_by(Repair::Modes(vec![(path, 0o600)])));
     }
-    let pid = patient.pid()?;
-    unheard(patient, pid)
+    let pid = context.pid()?;
+    unheard(context, pid)
 }
 
 /// A daemon runs, and nobody may be at the FIFO. One that ends closes it first and says so then.
-fn unheard(patient: &Patient, pid: i32) -> Option<Finding> {
-    let (path, monitor) = (patient.home.fifo(), patient.home.monitor());
+fn unheard(context: &DoctorContext, pid: i32) -> Option<Finding> {
+    let (path, monitor) = (context.home.fifo(), context.home.monitor());
     let since = Instant::now();
     loop {
         if !matches!(fifo::is_heard(&path), Ok(false)) {
             return None;
         }
-        let is_there = matches!(lock::holder(&patient.home.lock()), Ok(Some(now)) if now == pid);
+        let is_there = matches!(lock::holder(&context.home.lock()), Ok(Some(now)) if now == pid);
         let state = Some(&monitor).filter(|path| !blocks(path));
         let state = state.and_then(|path| monitor_state::read(path).ok().flatten());
-        match state.filter(|state| i64::from(state.pid) == i64::from(pid)) {
+        match state.filter(|state| state.is_of(pid)) {
             // It has ended meanwhile, or begins: an earlier one wrote what is there.
             None => return None,
             Some(_) if !is_there => return None,
-            Some(state) if state.stopping => return Some(ending(patient, pid)),
+            Some(state) if state.stopping => return Some(ending(context, pid)),
             Some(_) if since.elapsed() < LAST_WORDS => std::thread::sleep(LAST_WORDS / 20),
             Some(_) => break,
         }
@@ -379,14 +406,14 @@ fn unheard(patient: &Patient, pid: i32) -> Option<Finding> {
     Some(Finding::warning(
         "fifo-unheard",
         evidence,
-        service::restart(patient, pid),
+        service::restart(context, pid),
     ))
 }
 
-fn ending(patient: &Patient, pid: i32) -> Finding {
+fn ending(context: &DoctorContext, pid: i32) -> Finding {
     let evidence = format!(
         "the daemon (pid {pid}) is ending: running turns may finish, what comes now waits for the next start"
     );
-    let watch = patient.program("agent-monitor", "");
+    let watch = context.program("agent-monitor", "");
     Finding::warning("daemon-ending", evidence, watch)
 }

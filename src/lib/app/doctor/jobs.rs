@@ -1,7 +1,7 @@
 //! Can the jobs be read, do they make sense, and did they do what they are for?
 
 use super::Finding;
-use super::patient::{Patient, quote};
+use super::context::{DoctorContext, quote};
 use crate::jobs;
 use crate::jobs::{Status, Stuck};
 use crate::{clock, text};
@@ -9,9 +9,9 @@ use crate::{clock, text};
 /// Jobs of one kind that are told; more would hide the others.
 const MOST: usize = 10;
 
-pub(super) fn check(patient: &Patient) -> Vec<Finding> {
-    let path = patient.home.jobs();
-    let edit = || patient.edit(&path, None);
+pub(super) fn check(context: &DoctorContext) -> Vec<Finding> {
+    let path = context.home.jobs();
+    let edit = || context.edit(&path, None);
     let known = match jobs::read(&path) {
         Ok(known) => known,
         Err(error) => {
@@ -29,7 +29,7 @@ pub(super) fn check(patient: &Patient) -> Vec<Finding> {
         );
         Finding::warning("job-broken", text::visible(&evidence), edit())
     });
-    let (now, loaded) = (clock::now_ms(), patient.settings.as_ref().ok());
+    let (now, loaded) = (clock::now_ms(), context.settings.as_ref().ok());
     let zone = loaded.map_or(chrono_tz::UTC, |loaded| loaded.config.agent.timezone.0);
     let stuck = known
         .iter()
@@ -42,7 +42,7 @@ pub(super) fn check(patient: &Patient) -> Vec<Finding> {
                 Some(Finding::warning(
                     "job-clock",
                     evidence,
-                    patient.program("agent-send", &format!("--job resume {}", quote(&job.id))),
+                    context.program("agent-send", &format!("--job resume {}", quote(&job.id))),
                 ))
             }
             Err(Stuck::Schedule(why)) => Some(Finding::warning(
@@ -60,7 +60,7 @@ pub(super) fn check(patient: &Patient) -> Vec<Finding> {
                 Some(Finding::warning(
                     "job-failed",
                     text::visible(&evidence),
-                    patient.program("agent-send", "--job list"),
+                    context.program("agent-send", "--job list"),
                 ))
             }
             Ok(_) => None,

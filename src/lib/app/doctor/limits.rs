@@ -1,10 +1,10 @@
-//! What the kernel and the service manager allow: its age, memory, processes, open files.
+//! Checks the kernel and the service manager: version, memory, processes, open files.
 
 use std::path::{Path, PathBuf};
 
 use nix::sys::resource::{Resource, getrlimit};
 
-use super::patient::{Patient, is_program, quote};
+use super::context::{DoctorContext, is_program, quote};
 use super::{Finding, service};
 
 /// Landlock, without which a command has no wall where namespaces are forbidden, is in 5.13 and newer; openat2(2),
@@ -17,12 +17,12 @@ const LEAST_TASKS: u64 = 64;
 /// Databases, sockets of conversations, files of turns.
 const LEAST_FILES: u64 = 256;
 
-pub(super) fn check(patient: &Patient) -> Vec<Finding> {
+pub(super) fn check(context: &DoctorContext) -> Vec<Finding> {
     let release = read("/proc/sys/kernel/osrelease");
     let mut findings: Vec<Finding> = old_kernel(release.trim()).into_iter().collect();
     findings.extend(memory(&read("/proc/meminfo")));
     // The daemon's own limits, where one runs.
-    let who = patient
+    let who = context
         .pid()
         .map_or_else(|| "self".to_owned(), |pid| pid.to_string());
     let group = cgroup(&read(&format!("/proc/{who}/cgroup")));
@@ -32,8 +32,8 @@ pub(super) fn check(patient: &Patient) -> Vec<Finding> {
         }));
     }
     findings.extend(files(&read(&format!("/proc/{who}/limits"))));
-    findings.extend(foreign_programs(patient));
-    findings.extend(unit_program(patient));
+    findings.extend(foreign_programs(context));
+    findings.extend(unit_program(context));
     findings
 }
 
@@ -110,8 +110,8 @@ fn files(limits: &str) -> Option<Finding> {
 }
 
 /// A program beside this one that was built for another machine.
-fn foreign_programs(patient: &Patient) -> Option<Finding> {
-    let dir = patient.programs()?;
+fn foreign_programs(context: &DoctorContext) -> Option<Finding> {
+    let dir = context.programs()?;
     let own = machine(&std::env::current_exe().ok()?)?;
     let is_foreign = |name: &String| machine(&dir.join(name)).is_some_and(|other| other != own);
     let foreign: Vec<String> = crate::app::names().filter(is_foreign).collect();
@@ -143,8 +143,8 @@ fn machine(program: &Path) -> Option<[u8; 2]> {
 }
 
 /// A unit that is installed and starts a program that is not there.
-fn unit_program(patient: &Patient) -> Option<Finding> {
-    let file = service::unit(patient)?.file;
+fn unit_program(context: &DoctorContext) -> Option<Finding> {
+    let file = service::unit(context)?.file;
     let text = std::fs::read_to_string(&file).ok()?;
     let program = started(&text)?;
     (!is_program(Path::new(program))).then(|| {

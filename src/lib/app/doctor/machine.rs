@@ -1,4 +1,4 @@
-//! What the machine gives: room on the disk, watches, a clock, a wall around commands, a `$PATH`.
+//! Checks the machine: disk space, watches, the clock, the sandbox of commands, `$PATH`.
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::MetadataExt;
@@ -9,7 +9,7 @@ use notify::{RecursiveMode, Watcher};
 use serde::Serialize;
 
 use super::Finding;
-use super::patient::{Patient, age, is_program, quote, user};
+use super::context::{DoctorContext, age, is_program, quote, user};
 use crate::app::daemon::build;
 use crate::app::systemd_unit;
 use crate::config::Sandbox;
@@ -18,6 +18,8 @@ use crate::sandbox::Level;
 use crate::tools::KNOWN_PROGRAMS;
 use crate::{app, clock, sys};
 
+/// Less than this is too little on any file system: a few conversations and their databases need it.
+const SCARCE: u64 = 10 << 20;
 /// Less than this is too little for a day of the agent's files.
 const LITTLE: u64 = 100 << 20;
 /// And so is less than 1/50, while it is below 5 GB: what one download fills.
@@ -30,13 +32,13 @@ const OLDEST_CLOCK: i64 = 1_704_067_200_000;
 /// Files may be so much newer than now: clocks of file servers differ a little.
 const FUTURE_MS: i64 = 300_000;
 
-pub(super) fn check(patient: &Patient) -> Vec<Finding> {
-    let mut findings = disks(patient);
-    findings.extend(watches(patient));
-    findings.extend(time(patient));
-    findings.extend(wall(patient));
-    findings.extend(programs(patient));
-    findings.extend(lingering(patient));
+pub(super) fn check(context: &DoctorContext) -> Vec<Finding> {
+    let mut findings = disks(context);
+    findings.extend(watches(context));
+    findings.extend(time(context));
+    findings.extend(wall(context));
+    findings.extend(programs(context));
+    findings.extend(lingering(context));
     findings
 }
 
@@ -51,8 +53,8 @@ pub(super) struct Wall {
 }
 
 /// Returns the wall around commands, where commands run.
-pub(super) fn sandbox_in_force(patient: &Patient) -> Option<Wall> {
-    let exec = &patient.settings.as_ref().ok()?.config.tools.exec;
+pub(super) fn sandbox_in_force(context: &DoctorContext) -> Option<Wall> {
+    let exec = &context.settings.as_ref().ok()?.config.tools.exec;
     if !exec.runs() {
         return None;
     }
@@ -64,7 +66,7 @@ pub(super) fn sandbox_in_force(patient: &Patient) -> Option<Wall> {
     Some(Wall {
         level: level.to_string(),
         risk: level.remaining_risk(),
-        memory: patient.pid().map(|pid| {
+        memory: context.pid().map(|pid| {
             if sandbox::has_control_groups(pid) {
                 "a control group for each command"
             } else if *level == Level::Off {
@@ -77,16 +79,18 @@ pub(super) fn sandbox_in_force(patient: &Patient) -> Option<Wall> {
 }
 
 /// Returns, where commands run, which of the programs that they are told of they find, and which not.
-pub(super) fn known_programs(patient: &Patient) -> Option<(Vec<&'static str>, Vec<&'static str>)> {
-    let config = &patient.settings.as_ref().ok()?.config;
-    let found = build::exec_settings(&patient.home, &patient.env, config, &[])?.programs;
+pub(super) fn known_programs(
+    context: &DoctorContext,
+) -> Option<(Vec<&'static str>, Vec<&'static str>)> {
+    let config = &context.settings.as_ref().ok()?.config;
+    let found = build::exec_settings(&context.home, &context.env, config, &[])?.programs;
     let names = KNOWN_PROGRAMS.iter().map(|(name, _)| *name);
     let missing = names.filter(|name| !found.contains(name)).collect();
     Some((found, missing))
 }
 
-fn disks(patient: &Patient) -> Vec<Finding> {
-    let home = &patient.home;
+fn disks(context: &DoctorContext) -> Vec<Finding> {
+    let home = &context.home;
     let mut seen = BTreeSet::new();
     let mut findings = Vec::new();
     for dir in [home.state(), home.workspace()] {
@@ -131,7 +135,10 @@ fn disks(patient: &Patient) -> Vec<Finding> {
 }
 
 fn little_room(free: u64, size: u64) -> Option<String> {
-    let little = free < LITTLE || (free < size / PART && free < ENOUGH);
+    // Of a file system that is hardly larger, half is enough.
+    let little = free < SCARCE
+        || (free < LITTLE && free < size / 2)
+        || (free < size / PART && free < ENOUGH);
     (little && size > 0).then(|| {
         let tenths = u128::from(free) * 1000 / u128::from(size);
         format!(
@@ -144,8 +151,8 @@ fn little_room(free: u64, size: u64) -> Option<String> {
 }
 
 /// Without a watcher everything still works, later.
-fn watches(patient: &Patient) -> Option<Finding> {
-    let home = &patient.home;
+fn watches(context: &DoctorContext) -> Option<Finding> {
+    let home = &context.home;
     let dir = [
         home.spool_new(),
         home.state().to_owned(),
@@ -178,8 +185,8 @@ fn is_refusal(error: &notify::Error) -> bool {
     matches!(&error.kind, notify::ErrorKind::Io(io) if io.kind() == std::io::ErrorKind::PermissionDenied)
 }
 
-fn time(patient: &Patient) -> Option<Finding> {
-    let home = &patient.home;
+fn time(context: &DoctorContext) -> Option<Finding> {
+    let home = &context.home;
     let written = |path: PathBuf| {
         let meta = std::fs::metadata(&path).ok()?;
         Some((meta.mtime() * 1000, path))
@@ -194,9 +201,9 @@ fn time(patient: &Patient) -> Option<Finding> {
     .into_iter()
     .filter_map(written)
     .max()
-    .map(|(at, path)| (at, patient.shown(&path)));
-    let evidence = absurd(patient.now, newest)?;
-    let command = if patient.on_path("timedatectl").is_some() {
+    .map(|(at, path)| (at, context.shown(&path)));
+    let evidence = absurd(context.now, newest)?;
+    let command = if context.on_path("timedatectl").is_some() {
         "timedatectl"
     } else {
         "date -u"
@@ -221,8 +228,8 @@ fn absurd(now: i64, newest: Option<(i64, String)>) -> Option<String> {
     })
 }
 
-fn wall(patient: &Patient) -> Option<Finding> {
-    let exec = &patient.settings.as_ref().ok()?.config.tools.exec;
+fn wall(context: &DoctorContext) -> Option<Finding> {
+    let exec = &context.settings.as_ref().ok()?.config.tools.exec;
     // What is switched off is told with the settings.
     let runs = exec.runs() && exec.sandbox != Sandbox::Off;
     if runs { weak(sandbox::level()) } else { None }
@@ -292,17 +299,17 @@ fn weak(level: &Level) -> Option<Finding> {
 }
 
 /// Returns the programs that `$PATH` does not lead to, split: those beside this one, and the others.
-fn lost(patient: &Patient, dir: &Path) -> (Vec<String>, Vec<String>) {
+fn lost(context: &DoctorContext, dir: &Path) -> (Vec<String>, Vec<String>) {
     app::names()
-        .filter(|name| patient.on_path(name).is_none())
+        .filter(|name| context.on_path(name).is_none())
         .partition(|name| is_program(&dir.join(name)))
 }
 
-/// A word for those who wonder why a shell or cron does not find the programs. It is no finding: one
+/// A word for those who wonder why a shell or cron does not find the programs. It is not a finding: one
 /// can start them by their path.
-pub(super) fn off_path(patient: &Patient) -> Option<String> {
-    let dir = patient.programs()?;
-    let (beside, _) = lost(patient, dir);
+pub(super) fn off_path(context: &DoctorContext) -> Option<String> {
+    let dir = context.programs()?;
+    let (beside, _) = lost(context, dir);
     let line = format!("export PATH={}:\"$PATH\"", quote(dir));
     (!beside.is_empty()).then(|| {
         format!(
@@ -312,9 +319,9 @@ pub(super) fn off_path(patient: &Patient) -> Option<String> {
     })
 }
 
-fn programs(patient: &Patient) -> Option<Finding> {
-    let dir = patient.programs()?;
-    let (_, absent) = lost(patient, dir);
+fn programs(context: &DoctorContext) -> Option<Finding> {
+    let dir = context.programs()?;
+    let (_, absent) = lost(context, dir);
     let evidence = || {
         format!(
             "{} can be found neither through $PATH nor in {}",
@@ -332,11 +339,9 @@ fn programs(patient: &Patient) -> Option<Finding> {
 }
 
 /// A unit of the user ends with the user's last session, unless the user lingers (loginctl(1)).
-fn lingering(patient: &Patient) -> Option<Finding> {
-    let unit = systemd_unit::name(patient.instance.as_deref());
-    let dir = systemd_unit::own_dirs(&patient.env).into_iter().next()?;
-    std::fs::symlink_metadata(dir.join("default.target.wants").join(&unit)).ok()?;
-    let name = user(patient.uid);
+fn lingering(context: &DoctorContext) -> Option<Finding> {
+    let unit = systemd_unit::enabled_of_user(&context.env, &context.home)?;
+    let name = user(context.uid);
     (!Path::new("/var/lib/systemd/linger").join(&name).exists()).then(|| {
         let evidence = format!("{unit} is enabled for {name}, who does not linger: the daemon ends when {name} logs out");
         Finding::warning("linger-off", evidence, format!("loginctl enable-linger {}", quote(&name)))
@@ -357,6 +362,8 @@ mod tests {
             (3 * gb, 200 * gb, Some("only 3072 MB (1.5 %) are free")),
             (6 * gb, 4000 * gb, None),
             (0, 0, None),
+            (22 * mb, 24 * mb, None),
+            (5 * mb, 24 * mb, Some("only 5 MB (20.8 %) are free")),
         ];
         for (free, size, expected) in cases {
             assert_eq!(

@@ -2,13 +2,14 @@
 //!
 //! It works on a home that is empty, half made or broken, with or without a daemon. It takes no
 //! lock, sends nothing, and changes nothing without `--fix`, which repairs modes and makes missing
-//! directories and never touches what somebody wrote. A check is a function from the [`Patient`]
+//! directories and never touches what somebody wrote. A check is a function from the [`DoctorContext`]
 //! to its findings; one that breaks down is a finding itself. What is fine is not mentioned.
 
 mod api;
 mod backups;
 mod channels;
 mod collections;
+mod context;
 mod databases;
 mod files;
 mod home;
@@ -19,7 +20,6 @@ mod machine;
 mod money;
 mod network;
 mod notes;
-mod patient;
 mod place;
 mod prompt;
 mod repair;
@@ -37,13 +37,13 @@ use serde::Serialize;
 use super::cli;
 use super::cli::{Exit, Failure, Shared};
 use crate::config::Loaded;
-use patient::Patient;
+use context::DoctorContext;
 use repair::Repair;
 
 /// Something that is wrong.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(super) struct Finding {
-    /// The same for ever, so that scripts can wait for it.
+    /// The same forever, so that scripts can wait for it.
     id: &'static str,
     level: Level,
     /// What was seen, with the path or the number.
@@ -99,9 +99,9 @@ impl Finding {
 #[derive(Clone, Copy)]
 enum Check {
     /// Whatever the settings are.
-    Home(fn(&Patient) -> Vec<Finding>),
+    Home(fn(&DoctorContext) -> Vec<Finding>),
     /// When the settings can be read; that they cannot is told once.
-    Settings(fn(&Patient, &Loaded) -> Vec<Finding>),
+    Settings(fn(&DoctorContext, &Loaded) -> Vec<Finding>),
 }
 
 /// What is looked at, in the order in which it is told.
@@ -146,8 +146,8 @@ pub(crate) fn list(json: bool) -> Exit {
 
 /// Looks, repairs if `fix`, and tells what is wrong.
 pub(crate) fn doctor(shared: &Shared, fix: bool, json: bool) -> Result<Exit, Failure> {
-    let (findings, report) = match Patient::meet(shared)? {
-        Ok(patient) => see(shared, &patient, fix)?,
+    let (findings, report) = match DoctorContext::meet(shared)? {
+        Ok(context) => see(shared, &context, fix)?,
         Err(finding) => (vec![finding], show::Report::default()),
     };
     if json {
@@ -162,9 +162,9 @@ pub(crate) fn doctor(shared: &Shared, fix: bool, json: bool) -> Result<Exit, Fai
     })
 }
 
-/// Returns what is wrong with the settings beside that with which no daemon starts: `check` says the same.
+/// Returns what is wrong with the settings in addition to that with which no daemon starts: `check` says the same.
 pub(super) fn of_settings(shared: &Shared) -> Result<Vec<Finding>, Failure> {
-    let Ok(patient) = Patient::meet(shared)? else {
+    let Ok(context) = DoctorContext::meet(shared)? else {
         return Ok(Vec::new());
     };
     let checks = [
@@ -172,33 +172,33 @@ pub(super) fn of_settings(shared: &Shared) -> Result<Vec<Finding>, Failure> {
         ("installed files", Check::Settings(share::check)),
         ("money", Check::Settings(money::unpriced)),
     ];
-    Ok(run(&patient, &checks))
+    Ok(run(&context, &checks))
 }
 
 fn see(
     shared: &Shared,
-    patient: &Patient,
+    context: &DoctorContext,
     fix: bool,
 ) -> Result<(Vec<Finding>, show::Report), Failure> {
-    let mut findings = examine(patient);
+    let mut findings = examine(context);
     let mut report = show::Report {
-        sandbox: machine::sandbox_in_force(patient),
-        programs: machine::known_programs(patient),
-        off_path: machine::off_path(patient),
-        doctor: patient.agent("doctor --fix"),
+        sandbox: machine::sandbox_in_force(context),
+        programs: machine::known_programs(context),
+        off_path: machine::off_path(context),
+        doctor: context.agent("doctor --fix"),
         ..show::Report::default()
     };
     // What is repaired may have hidden something else.
     for _ in 0..if fix { ROUNDS } else { 0 } {
-        let (fixed, failed) = repair::apply(patient, &findings);
+        let (fixed, failed) = repair::apply(context, &findings);
         let again = !fixed.is_empty();
         report.fixed.extend(fixed);
         report.failed = failed;
         if !again {
             break;
         }
-        findings = match Patient::meet(shared)? {
-            Ok(patient) => examine(&patient),
+        findings = match DoctorContext::meet(shared)? {
+            Ok(context) => examine(&context),
             Err(finding) => vec![finding],
         };
     }
@@ -206,16 +206,16 @@ fn see(
 }
 
 /// Returns everything that is wrong, the worst first.
-fn examine(patient: &Patient) -> Vec<Finding> {
-    let closed = run(patient, &[("home", Check::Home(home::entrance))]);
+fn examine(context: &DoctorContext) -> Vec<Finding> {
+    let closed = run(context, &[("home", Check::Home(home::entrance))]);
     let waits: &[(&str, Check)] = &[("standby", Check::Home(standby::check))];
-    let mut findings = if closed.is_empty() && standby::waits(patient) {
-        run(patient, waits)
+    let mut findings = if closed.is_empty() && standby::waits(context) {
+        run(context, waits)
     } else if closed.is_empty() {
-        run(patient, CHECKS)
+        run(context, CHECKS)
     } else {
         // Behind a closed door everything looks broken.
-        let machine = run(patient, &[("machine", Check::Home(machine::check))]);
+        let machine = run(context, &[("machine", Check::Home(machine::check))]);
         closed.into_iter().chain(machine).collect()
     };
     findings.sort_by_key(|finding| finding.level);
@@ -223,16 +223,16 @@ fn examine(patient: &Patient) -> Vec<Finding> {
 }
 
 /// Runs the checks; one that panics is a finding and keeps no other from being made.
-fn run(patient: &Patient, checks: &[(&str, Check)]) -> Vec<Finding> {
+fn run(context: &DoctorContext, checks: &[(&str, Check)]) -> Vec<Finding> {
     let one = |(name, check): &(&str, Check)| {
-        let look = || match (check, &patient.settings) {
-            (Check::Home(check), _) => check(patient),
-            (Check::Settings(check), Ok(loaded)) => check(patient, loaded),
+        let look = || match (check, &context.settings) {
+            (Check::Home(check), _) => check(context),
+            (Check::Settings(check), Ok(loaded)) => check(context, loaded),
             (Check::Settings(_), Err(_)) => Vec::new(),
         };
         std::panic::catch_unwind(std::panic::AssertUnwindSafe(look)).unwrap_or_else(|_| {
             let evidence = format!("the check of the {name} broke down; this is a bug of agent-daemon, its words are above");
-            vec![Finding::error("check-failed", evidence, patient.agent("--version"))]
+            vec![Finding::error("check-failed", evidence, context.agent("--version"))]
         })
     };
     checks.iter().flat_map(one).collect()
@@ -245,7 +245,7 @@ mod tests {
     #[test]
     fn a_check_that_breaks_down_is_a_finding_and_the_others_are_made() {
         let dir = tempfile::tempdir().expect("dir");
-        let patient = Patient::of(dir.path(), &[]);
+        let context = DoctorContext::of(dir.path(), &[]);
         let checks: &[(&str, Check)] = &[
             ("stars", Check::Home(|_| panic!("no stars"))),
             (
@@ -253,7 +253,7 @@ mod tests {
                 Check::Home(|_| vec![Finding::warning("moon-full", "it is round", "cal")]),
             ),
         ];
-        let ids: Vec<&str> = run(&patient, checks)
+        let ids: Vec<&str> = run(&context, checks)
             .iter()
             .map(|finding| finding.id)
             .collect();

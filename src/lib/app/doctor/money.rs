@@ -3,16 +3,16 @@
 use std::sync::Arc;
 
 use super::Finding;
-use super::patient::Patient;
+use super::context::DoctorContext;
 use crate::app::daemon::build;
 use crate::config;
 use crate::config::Loaded;
 use crate::cost;
 
-pub(super) fn check(patient: &Patient, loaded: &Loaded) -> Vec<Finding> {
-    let mut findings = unpriced(patient, loaded);
-    findings.extend(reached(patient, loaded));
-    findings.extend(cache(patient, loaded));
+pub(super) fn check(context: &DoctorContext, loaded: &Loaded) -> Vec<Finding> {
+    let mut findings = unpriced(context, loaded);
+    findings.extend(reached(context, loaded));
+    findings.extend(cache(context, loaded));
     findings
 }
 
@@ -21,12 +21,12 @@ const ENOUGH: (i64, i64) = (10, 50_000);
 
 /// Much less is read from the vendors' caches than in the days before: what is sent changes at its
 /// beginning, and each turn is paid whole.
-fn cache(patient: &Patient, loaded: &Loaded) -> Option<Finding> {
-    let (ledger, zone) = (patient.home.cost_db(), loaded.config.agent.timezone.0);
-    let now = patient.now;
+fn cache(context: &DoctorContext, loaded: &Loaded) -> Option<Finding> {
+    let (ledger, zone) = (context.home.cost_db(), loaded.config.agent.timezone.0);
+    let now = context.now;
     let since = |since: i64| Some(cost::Line::sum(&cost::by_model(&ledger, since, now).ok()?));
-    let today = since(cost::start_of_day(patient.now, zone))?;
-    let week = since(cost::start_of_week(patient.now, zone))?;
+    let today = since(cost::start_of_day(context.now, zone))?;
+    let week = since(cost::start_of_week(context.now, zone))?;
     let before = cost::Line {
         input_tokens: week.input_tokens - today.input_tokens,
         vector_tokens: week.vector_tokens - today.vector_tokens,
@@ -38,7 +38,7 @@ fn cache(patient: &Patient, loaded: &Loaded) -> Option<Finding> {
         && today.all_input_tokens() >= ENOUGH.1
         && before.all_input_tokens() >= ENOUGH.1;
     let (now, then) = (today.cache_read_ratio()?, before.cache_read_ratio()?);
-    // A tenth of a little is no drop.
+    // A tenth of a little is not a drop.
     (enough && then >= 0.3 && now < then / 2.0).then(|| {
         let evidence = format!(
             "today {:.0} % of the input was read from the vendor's cache, in the six days before {:.0} %: something at the \
@@ -46,14 +46,14 @@ fn cache(patient: &Patient, loaded: &Loaded) -> Option<Finding> {
             now * 100.0,
             then * 100.0
         );
-        Finding::warning("cache-drop", evidence, patient.program("agent-send", "--cost week --by day"))
+        Finding::warning("cache-drop", evidence, context.program("agent-send", "--cost week --by day"))
     })
 }
 
 /// With a cap, a model without a price is refused every time.
-pub(super) fn unpriced(patient: &Patient, loaded: &Loaded) -> Vec<Finding> {
+pub(super) fn unpriced(context: &DoctorContext, loaded: &Loaded) -> Vec<Finding> {
     let finding = |(model, evidence): (Arc<config::Model>, String)| {
-        let command = patient.edit_provider(&model.provider);
+        let command = context.edit_provider(&model.provider);
         match loaded.models.is_in_use(&model) {
             true => Finding::error("model-unpriced", evidence, command),
             false => Finding::warning("model-unpriced", evidence, command),
@@ -66,33 +66,33 @@ pub(super) fn unpriced(patient: &Patient, loaded: &Loaded) -> Vec<Finding> {
 const NEAR: f64 = 0.8;
 
 /// A day's or month's cap that leaves nothing, or little.
-fn reached(patient: &Patient, loaded: &Loaded) -> Vec<Finding> {
+fn reached(context: &DoctorContext, loaded: &Loaded) -> Vec<Finding> {
     let caps = &loaded.config.cost;
     let zone = loaded.config.agent.timezone.0;
     let periods = [
         (
             "day_usd",
             caps.day_usd,
-            cost::start_of_day(patient.now, zone),
+            cost::start_of_day(context.now, zone),
             "today",
             "midnight",
         ),
         (
             "month_usd",
             caps.month_usd,
-            cost::start_of_month(patient.now, zone),
+            cost::start_of_month(context.now, zone),
             "this month",
             "the end of the month",
         ),
     ];
-    let passed = cost::alerts(&patient.home.cost_db(), patient.now, zone, caps).unwrap_or_default();
+    let passed = cost::alerts(&context.home.cost_db(), context.now, zone, caps).unwrap_or_default();
     let mut findings = Vec::new();
     for (key, cap, since, when, until) in periods {
         if cap <= 0.0 {
             continue;
         }
         // A ledger that cannot be read is told with the databases.
-        let Ok(lines) = cost::by_model(&patient.home.cost_db(), since, patient.now) else {
+        let Ok(lines) = cost::by_model(&context.home.cost_db(), since, context.now) else {
             continue;
         };
         let spent = cost::total_usd(&lines);
@@ -133,7 +133,7 @@ fn reached(patient: &Patient, loaded: &Loaded) -> Vec<Finding> {
             findings.push(Finding::warning(
                 id,
                 evidence,
-                patient.edit(patient.home.config_file(), line),
+                context.edit(context.home.config_file(), line),
             ));
         }
     }
@@ -194,14 +194,14 @@ mod tests {
     #[tokio::test]
     async fn a_limit_is_near_before_it_is_reached() {
         let dir = tempfile::tempdir().expect("dir");
-        let patient = Patient::of(dir.path(), &[]);
-        std::fs::create_dir_all(patient.home.state()).expect("dir");
-        let ledger = Ledger::start(&patient.home.cost_db(), chrono_tz::UTC).expect("ledger");
+        let context = DoctorContext::of(dir.path(), &[]);
+        std::fs::create_dir_all(context.home.state()).expect("dir");
+        let ledger = Ledger::start(&context.home.cost_db(), chrono_tz::UTC).expect("ledger");
         let mut loaded =
-            config::load(&patient.home, &config::Environment::of(&[]), &[]).expect("defaults");
+            config::load(&context.home, &config::Environment::of(&[]), &[]).expect("defaults");
         loaded.config.cost.day_usd = 1e-8;
         let ids = || {
-            reached(&patient, &loaded)
+            reached(&context, &loaded)
                 .into_iter()
                 .map(|finding| finding.id)
                 .collect::<Vec<_>>()
@@ -224,13 +224,13 @@ mod tests {
             (1_000, 100, 12, false),
         ] {
             let dir = tempfile::tempdir().expect("dir");
-            let patient = Patient::of(dir.path(), &[]);
-            std::fs::create_dir_all(patient.home.state()).expect("dir");
-            let ledger = Ledger::start(&patient.home.cost_db(), chrono_tz::UTC).expect("ledger");
+            let context = DoctorContext::of(dir.path(), &[]);
+            std::fs::create_dir_all(context.home.state()).expect("dir");
+            let ledger = Ledger::start(&context.home.cost_db(), chrono_tz::UTC).expect("ledger");
             spend(&ledger, 2, 20, before).await;
             spend(&ledger, 0, calls, today).await;
-            let loaded = patient.settings.as_ref().expect("defaults");
-            let found = cache(&patient, loaded);
+            let loaded = context.settings.as_ref().expect("defaults");
+            let found = cache(&context, loaded);
             assert_eq!(
                 found.is_some(),
                 expected,

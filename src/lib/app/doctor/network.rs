@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::Finding;
-use super::patient::Patient;
+use super::context::DoctorContext;
 use crate::config::Loaded;
 use crate::net;
 
@@ -12,19 +12,18 @@ const PATIENCE: Duration = Duration::from_secs(3);
 /// What programs call a proxy; this one goes by none.
 const PROXIES: [&str; 4] = ["HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"];
 
-pub(super) fn check(patient: &Patient, loaded: &Loaded) -> Vec<Finding> {
-    if !is_troubled(patient) {
+pub(super) fn check(context: &DoctorContext, loaded: &Loaded) -> Vec<Finding> {
+    if !is_troubled(context) {
         return Vec::new();
     }
     let hosts = hosts(loaded);
     let lost = net::unresolved(&hosts, PATIENCE);
-    findings(&lost, &|name| patient.env.has(name))
+    findings(&lost, &|name| context.env.has(name))
 }
 
 /// Returns whether a daemon runs for which a channel or a provider does not work.
-fn is_troubled(patient: &Patient) -> bool {
-    let state = patient.monitor.as_ref().filter(|_| patient.pid().is_some());
-    state.is_some_and(|state| {
+fn is_troubled(context: &DoctorContext) -> bool {
+    context.live().is_some_and(|state| {
         state.channels.iter().any(|channel| channel.state != "ok")
             || state
                 .providers
@@ -92,17 +91,17 @@ mod tests {
     #[test]
     fn addresses_need_no_resolver() {
         let dir = tempfile::tempdir().expect("dir");
-        let patient = Patient::of(
+        let context = DoctorContext::of(
             dir.path(),
             &[("AGENT_TELEGRAM__API_URL", "http://127.0.0.1:1")],
         );
         assert_eq!(
-            hosts(patient.settings.as_ref().expect("settings")),
+            hosts(context.settings.as_ref().expect("settings")),
             [] as [&str; 0]
         );
-        let patient = Patient::of(dir.path(), &[("ANTHROPIC_API_KEY", "k")]);
+        let context = DoctorContext::of(dir.path(), &[("ANTHROPIC_API_KEY", "k")]);
         assert_eq!(
-            hosts(patient.settings.as_ref().expect("settings")),
+            hosts(context.settings.as_ref().expect("settings")),
             ["api.anthropic.com"]
         );
     }

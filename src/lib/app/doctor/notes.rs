@@ -3,20 +3,20 @@
 use std::path::{Path, PathBuf};
 
 use super::Finding;
+use super::context::{DoctorContext, quote};
 use super::files::more;
-use super::patient::{Patient, quote};
 
 /// The most directories that are looked at.
 const MOST: usize = 10_000;
 
-pub(super) fn check(patient: &Patient) -> Vec<Finding> {
-    let links = links(patient.home.workspace());
+pub(super) fn check(context: &DoctorContext) -> Vec<Finding> {
+    let links = links(context.home.workspace());
     let finding = |link: &PathBuf| {
         let to = std::fs::read_link(link).unwrap_or_default();
         let evidence = format!(
             "{} is a link to {}{}: memory follows no links, so what is there is not found; if these are your notes, put \
              them in place of the link (cp -aT), or a directory, and mount them on it (mount --bind)",
-            patient.shown(link),
+            context.shown(link),
             to.display(),
             more(links.len())
         );
@@ -26,7 +26,7 @@ pub(super) fn check(patient: &Patient) -> Vec<Finding> {
             .map(|there| format!(" {}", quote(there)));
         let command = format!(
             "{}ls -l {}{}",
-            patient.sudo(),
+            context.sudo(),
             quote(link),
             there.unwrap_or_default()
         );

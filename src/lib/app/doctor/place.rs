@@ -1,4 +1,4 @@
-//! Where the home lies and which time it goes by.
+//! Checks the file system and the time zone of the home.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -7,7 +7,7 @@ use chrono_tz::Tz;
 use nix::sys::statfs::{FsType, statfs};
 
 use super::Finding;
-use super::patient::{Patient, quote};
+use super::context::{DoctorContext, quote};
 use crate::config;
 use crate::config::Origin;
 
@@ -23,14 +23,14 @@ const OVER_NETWORK: [(FsType, &str); 7] = [
     (FsType(0x7375_7245), "Coda"),
 ];
 
-pub(super) fn check(patient: &Patient) -> Vec<Finding> {
-    let mut findings: Vec<Finding> = network(patient).into_iter().collect();
-    findings.extend(zone(patient));
+pub(super) fn check(context: &DoctorContext) -> Vec<Finding> {
+    let mut findings: Vec<Finding> = network(context).into_iter().collect();
+    findings.extend(zone(context));
     findings
 }
 
-fn network(patient: &Patient) -> Option<Finding> {
-    let state = patient.home.state();
+fn network(context: &DoctorContext) -> Option<Finding> {
+    let state = context.home.state();
     on(state, statfs(state).ok()?.filesystem_type())
 }
 
@@ -56,9 +56,9 @@ fn over_network(magic: FsType) -> Option<&'static str> {
 }
 
 /// The agent's days and reminders follow UTC only because nobody chose a zone; or the machine's is unknown.
-fn zone(patient: &Patient) -> Option<Finding> {
-    let loaded = patient.settings.as_ref().ok()?;
-    let named = patient
+fn zone(context: &DoctorContext) -> Option<Finding> {
+    let loaded = context.settings.as_ref().ok()?;
+    let named = context
         .env
         .get("TZ")
         .and_then(|zone| zone.into_string().ok());
@@ -74,13 +74,13 @@ fn zone(patient: &Patient) -> Option<Finding> {
         ));
     }
     let is_chosen = loaded.origin("agent.timezone") != Origin::Default;
-    let machine = config::machine_zone(&patient.env);
-    (!is_chosen && patient.home.config_file().exists() && !is_utc(machine)).then(|| {
+    let machine = config::machine_zone(&context.env);
+    (!is_chosen && context.home.config_file().exists() && !is_utc(machine)).then(|| {
         let evidence = format!(
             "[agent] timezone is not set, so that days and reminders follow UTC; this machine is in {}",
             machine.name()
         );
-        Finding::warning("timezone-unset", evidence, patient.edit(patient.home.config_file(), None))
+        Finding::warning("timezone-unset", evidence, context.edit(context.home.config_file(), None))
     })
 }
 
@@ -124,8 +124,8 @@ mod tests {
                 .expect("write");
         };
         let id = |zone: &str| {
-            let patient = Patient::of(dir.path(), &[("TZ", zone)]);
-            super::zone(&patient).map(|finding| finding.id)
+            let context = DoctorContext::of(dir.path(), &[("TZ", zone)]);
+            super::zone(&context).map(|finding| finding.id)
         };
         put("");
         assert_eq!(id("Europe/Berlin"), Some("timezone-unset"));

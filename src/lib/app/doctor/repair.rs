@@ -1,4 +1,4 @@
-//! What `--fix` may do: take rights away from others, give the owner theirs, make missing
+//! The repairs of `--fix`: restrict modes to the owner, restore the owner's access, create missing
 //! directories. Nothing is deleted, moved or written over.
 
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use nix::sys::stat::{FchmodatFlags, Mode, fchmodat};
 use serde::Serialize;
 
 use super::Finding;
-use super::patient::{Patient, user};
+use super::context::{DoctorContext, user};
 use crate::text;
 
 /// How a finding is mended.
@@ -29,15 +29,15 @@ pub(super) struct Fixed {
 }
 
 /// Mends what can be mended; returns what was done and what could not be.
-pub(super) fn apply(patient: &Patient, findings: &[Finding]) -> (Vec<Fixed>, Vec<String>) {
+pub(super) fn apply(context: &DoctorContext, findings: &[Finding]) -> (Vec<Fixed>, Vec<String>) {
     let (mut fixed, mut failed) = (Vec::new(), Vec::new());
     let wanted: Vec<_> = findings
         .iter()
         .filter_map(|finding| Some((finding.id, finding.repair.as_ref()?)))
         .collect();
-    if let (Some(owner), true, false) = (patient.owner, patient.is_foreign(), wanted.is_empty()) {
+    if let (Some(owner), true, false) = (context.owner, context.is_foreign(), wanted.is_empty()) {
         // What root makes here the daemon could not use.
-        let command = patient.agent("doctor --fix");
+        let command = context.agent("doctor --fix");
         return (
             fixed,
             vec![format!(
@@ -48,8 +48,8 @@ pub(super) fn apply(patient: &Patient, findings: &[Finding]) -> (Vec<Fixed>, Vec
     }
     for (id, repair) in wanted {
         let done = match repair {
-            Repair::Modes(modes) => set_modes(patient, modes),
-            Repair::Directories => make_directories(patient),
+            Repair::Modes(modes) => set_modes(context, modes),
+            Repair::Directories => make_directories(context),
         };
         match done {
             Ok(evidence) => fixed.push(Fixed { id, evidence }),
@@ -59,14 +59,14 @@ pub(super) fn apply(patient: &Patient, findings: &[Finding]) -> (Vec<Fixed>, Vec
     (fixed, failed)
 }
 
-fn set_modes(patient: &Patient, modes: &[(PathBuf, u32)]) -> Result<String, String> {
+fn set_modes(context: &DoctorContext, modes: &[(PathBuf, u32)]) -> Result<String, String> {
     for (path, mode) in modes {
-        set_mode(path, *mode).map_err(|error| format!("{}: {error}", patient.shown(path)))?;
+        set_mode(path, *mode).map_err(|error| format!("{}: {error}", context.shown(path)))?;
     }
     let shown = modes
         .iter()
         .take(3)
-        .map(|(path, mode)| format!("chmod {mode:o} {}", patient.shown(path)));
+        .map(|(path, mode)| format!("chmod {mode:o} {}", context.shown(path)));
     let rest = modes.len().saturating_sub(3);
     let rest = if rest == 0 {
         String::new()
@@ -76,7 +76,7 @@ fn set_modes(patient: &Patient, modes: &[(PathBuf, u32)]) -> Result<String, Stri
     Ok(format!("{}{rest}", shown.collect::<Vec<_>>().join(", ")))
 }
 
-/// Follows no link: it may lead to what is not ours. A file that has gone meanwhile is no trouble.
+/// Follows no link: it may lead to what is not ours. A file that has gone meanwhile is not trouble.
 fn set_mode(path: &Path, mode: u32) -> nix::Result<()> {
     match fchmodat(
         AT_FDCWD,
@@ -89,16 +89,16 @@ fn set_mode(path: &Path, mode: u32) -> nix::Result<()> {
     }
 }
 
-fn make_directories(patient: &Patient) -> Result<String, String> {
-    let missing: Vec<PathBuf> = super::home::directories(&patient.home)
+fn make_directories(context: &DoctorContext) -> Result<String, String> {
+    let missing: Vec<PathBuf> = super::home::directories(&context.home)
         .into_iter()
         .filter(|dir| !dir.exists())
         .collect();
-    patient.home.create().map_err(|error| error.to_string())?;
+    context.home.create().map_err(|error| error.to_string())?;
     let made: Vec<String> = missing
         .iter()
         .filter(|dir| dir.is_dir())
-        .map(|dir| patient.shown(dir))
+        .map(|dir| context.shown(dir))
         .collect();
     Ok(format!("made {}", made.join(", ")))
 }

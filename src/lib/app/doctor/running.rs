@@ -4,17 +4,17 @@ use std::collections::BTreeSet;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
+use super::context::{DoctorContext, age, quote};
 use super::files::more;
-use super::patient::{Patient, age, quote};
 use super::{Finding, service};
 use crate::app::systemd_unit;
 use crate::control::spool;
 use crate::monitor_state::{ProviderState, STALE_MS};
 use crate::queue;
 use crate::queue::Listing;
-use crate::{clock, text};
+use crate::{clock, standby, text};
 
-/// A spooled command is taken in within 5 s.
+/// A spooled command is accepted within 5 s.
 const SPOOL_MS: i64 = 60_000;
 /// A channel may take so long to connect, and a poll so long to come back: two of the longest
 /// (specification §6).
@@ -26,49 +26,49 @@ const TURN_GRACE_MS: i64 = 5 * 60_000;
 /// Troubles older than this are history.
 const RECENT_MS: i64 = 3_600_000;
 
-pub(super) fn check(patient: &Patient) -> Vec<Finding> {
+pub(super) fn check(context: &DoctorContext) -> Vec<Finding> {
     let mut findings = Vec::new();
-    match &patient.daemon {
+    match &context.daemon {
         Err(error) => {
-            let command = format!("ls -ld {}", quote(patient.home.lock()));
+            let command = format!("ls -ld {}", quote(context.home.lock()));
             findings.push(Finding::error(
                 "lock-unusable",
-                format!("{error}: nobody can say whether a daemon runs"),
+                format!("{error}: cannot tell whether a daemon is running"),
                 command,
             ));
         }
-        Ok(None) => findings.extend(absent(patient)),
+        Ok(None) => findings.extend(absent(context)),
         Ok(Some(pid)) => {
-            let stale = stale(patient, *pid);
+            let stale = stale(context, *pid);
             let moves = stale.is_none();
             findings.extend(stale);
-            findings.extend(outdated(patient, *pid));
-            findings.extend(unread_settings(patient, *pid));
+            findings.extend(outdated(context, *pid));
+            findings.extend(unread_settings(context, *pid));
             if moves {
-                findings.extend(channels(patient));
-                findings.extend(providers(patient));
-                findings.extend(trouble(patient));
+                findings.extend(channels(context));
+                findings.extend(providers(context));
+                findings.extend(trouble(context));
             }
-            findings.extend(stuck_spool(patient, *pid));
-            findings.extend(stuck_queue(patient));
+            findings.extend(stuck_spool(context, *pid));
+            findings.extend(stuck_queue(context));
         }
     }
-    findings.extend(strangers(patient));
-    findings.extend(dead(patient));
+    findings.extend(strangers(context));
+    findings.extend(dead(context));
     findings
 }
 
 /// A queue that cannot be read is told with the databases.
-fn listing(patient: &Patient) -> Listing {
-    queue::listing(&patient.home.queue_db()).unwrap_or_default()
+fn listing(context: &DoctorContext) -> Listing {
+    queue::listing(&context.home.queue_db()).unwrap_or_default()
 }
 
 /// The commands in the spool, with the time since they were written.
-fn spooled(patient: &Patient) -> Vec<(PathBuf, i64)> {
-    let entries = spool::scan(&patient.home.spool_new()).unwrap_or_default();
+fn spooled(context: &DoctorContext) -> Vec<(PathBuf, i64)> {
+    let entries = spool::scan(&context.home.spool_new()).unwrap_or_default();
     let since = |path: PathBuf| {
         let written = std::fs::symlink_metadata(&path).ok()?.mtime() * 1000;
-        Some((path, patient.now - written))
+        Some((path, context.now - written))
     };
     entries
         .into_iter()
@@ -76,9 +76,11 @@ fn spooled(patient: &Patient) -> Vec<(PathBuf, i64)> {
         .collect()
 }
 
-/// No daemon runs. That is wrong when something waits for it, and worth a word when one ran before.
-fn absent(patient: &Patient) -> Option<Finding> {
-    let (spooled, open) = (spooled(patient), listing(patient));
+/// No daemon runs. That is wrong when something waits for it, and worth a word when one ran before. That none may run is told
+/// with the standby.
+fn absent(context: &DoctorContext) -> Option<Finding> {
+    standby::may_run(&context.home).ok()?;
+    let (spooled, open) = (spooled(context), listing(context));
     let waits = [
         (spooled.len(), "command", "in the spool"),
         (open.inbox.len(), "message", "unanswered"),
@@ -89,12 +91,12 @@ fn absent(patient: &Patient) -> Option<Finding> {
         .filter(|(count, ..)| *count > 0)
         .map(|(count, what, how)| format!("{} {how}", text::counted(*count, what)))
         .collect();
-    let last = patient
+    let last = context
         .monitor
         .as_ref()
         .and_then(|state| clock::parse_rfc3339(&state.updated_at));
     let seen = last.map_or_else(String::new, |last| {
-        format!(", the last one was seen {} ago", age(patient.now - last))
+        format!(", the last one was seen {} ago", age(context.now - last))
     });
     if !waits.is_empty() {
         let evidence = format!(
@@ -104,33 +106,30 @@ fn absent(patient: &Patient) -> Option<Finding> {
         return Some(Finding::error(
             "daemon-not-running",
             evidence,
-            service::start(patient),
+            service::start(context),
         ));
     }
     let expected =
-        patient.monitor.is_some() || systemd_unit::is_enabled(&patient.env, &patient.home);
+        context.monitor.is_some() || systemd_unit::is_enabled(&context.env, &context.home);
     expected.then(|| {
         Finding::warning(
             "daemon-not-running",
             format!("no daemon runs{seen}"),
-            service::start(patient),
+            service::start(context),
         )
     })
 }
 
 /// The lock is held, and nothing was written for too long.
-fn stale(patient: &Patient, pid: i32) -> Option<Finding> {
+fn stale(context: &DoctorContext, pid: i32) -> Option<Finding> {
     let locked =
-        std::fs::metadata(patient.home.lock()).map_or(patient.now, |meta| meta.mtime() * 1000);
+        std::fs::metadata(context.home.lock()).map_or(context.now, |meta| meta.mtime() * 1000);
     // What an earlier daemon wrote says nothing about this one, which may be starting.
-    let own = patient
-        .monitor
-        .as_ref()
-        .filter(|state| i64::from(state.pid) == i64::from(pid));
-    let last = own
+    let last = context
+        .live()
         .and_then(|state| clock::parse_rfc3339(&state.updated_at))
         .unwrap_or(locked);
-    let since = patient.now - last;
+    let since = context.now - last;
     let shows = format!(
         "the daemon (pid {pid}) holds the lock and has written nothing for {}",
         age(since)
@@ -141,7 +140,7 @@ fn stale(patient: &Patient, pid: i32) -> Option<Finding> {
         return Some(Finding::error(
             "daemon-stale",
             evidence,
-            format!("{}kill -CONT {pid}", patient.sudo()),
+            format!("{}kill -CONT {pid}", context.sudo()),
         ));
     }
     if since <= STALE_MS {
@@ -150,7 +149,7 @@ fn stale(patient: &Patient, pid: i32) -> Option<Finding> {
     Some(Finding::error(
         "daemon-stale",
         format!("{shows}: it hangs"),
-        service::replace(patient, pid),
+        service::replace(context, pid),
     ))
 }
 
@@ -161,22 +160,19 @@ fn is_stopped(pid: i32) -> bool {
         .is_ok_and(|stat| stat.contains("(agent-daemon) T "))
 }
 
-/// The programs were replaced under a running daemon.
 /// What was edited is not in force yet. Settings that are no settings are told with them.
-fn unread_settings(patient: &Patient, pid: i32) -> Option<Finding> {
-    patient.settings.as_ref().ok()?;
-    let monitor = patient.monitor.as_ref();
-    let own = monitor.filter(|state| i64::from(state.pid) == i64::from(pid))?;
-    let evidence = own.unread_settings(&patient.home)?;
-    let command = format!("{}kill -HUP {pid}", patient.sudo());
+fn unread_settings(context: &DoctorContext, pid: i32) -> Option<Finding> {
+    context.settings.as_ref().ok()?;
+    let evidence = context.live()?.unread_settings(&context.home)?;
+    let command = format!("{}kill -HUP {pid}", context.sudo());
     Some(Finding::warning("settings-unread", evidence, command))
 }
 
-fn outdated(patient: &Patient, pid: i32) -> Option<Finding> {
+/// The programs were replaced under a running daemon.
+fn outdated(context: &DoctorContext, pid: i32) -> Option<Finding> {
     let ours = env!("CARGO_PKG_VERSION");
-    let theirs = patient
-        .monitor
-        .as_ref()
+    let theirs = context
+        .live()
         .map(|state| state.version.as_str())
         .filter(|version| !version.is_empty());
     let replaced = std::fs::read_link(format!("/proc/{pid}/exe"))
@@ -193,25 +189,25 @@ fn outdated(patient: &Patient, pid: i32) -> Option<Finding> {
     Some(Finding::warning(
         "daemon-outdated",
         evidence,
-        service::restart(patient, pid),
+        service::restart(context, pid),
     ))
 }
 
-fn channels(patient: &Patient) -> Vec<Finding> {
-    let Some(state) = &patient.monitor else {
+fn channels(context: &DoctorContext) -> Vec<Finding> {
+    let Some(state) = context.live() else {
         return Vec::new();
     };
     let up =
-        clock::parse_rfc3339(&state.started_at).map_or(i64::MAX, |started| patient.now - started);
+        clock::parse_rfc3339(&state.started_at).map_or(i64::MAX, |started| context.now - started);
     let silent = |last: &Option<String>| {
         last.as_deref()
             .and_then(clock::parse_rfc3339)
-            .is_some_and(|at| patient.now - at > SILENT_MS)
+            .is_some_and(|at| context.now - at > SILENT_MS)
     };
     let mut findings = Vec::new();
     for channel in &state.channels {
         let last = match channel.last_ok_at.as_deref().and_then(clock::parse_rfc3339) {
-            Some(at) => format!("its last success was {} ago", age(patient.now - at)),
+            Some(at) => format!("its last success was {} ago", age(context.now - at)),
             None => "it never succeeded".to_owned(),
         };
         let fine = match channel.state.as_str() {
@@ -224,15 +220,15 @@ fn channels(patient: &Patient) -> Vec<Finding> {
             findings.push(Finding::error(
                 "channel-trouble",
                 evidence,
-                remedy(patient, &channel.name, &channel.state),
+                remedy(context, &channel.name, &channel.state),
             ));
         }
     }
     findings
 }
 
-fn providers(patient: &Patient) -> Vec<Finding> {
-    let Some(state) = &patient.monitor else {
+fn providers(context: &DoctorContext) -> Vec<Finding> {
+    let Some(state) = context.live() else {
         return Vec::new();
     };
     let down = state
@@ -241,7 +237,7 @@ fn providers(patient: &Patient) -> Vec<Finding> {
         .filter(|provider| provider.state != "ok");
     let finding = |provider: &ProviderState| {
         let since = provider.since.as_deref().and_then(clock::parse_rfc3339);
-        let ago = since.map_or_else(String::new, |at| format!(" for {}", age(patient.now - at)));
+        let ago = since.map_or_else(String::new, |at| format!(" for {}", age(context.now - at)));
         let evidence = format!(
             "{}: {}{ago}; {}",
             provider.name,
@@ -251,14 +247,14 @@ fn providers(patient: &Patient) -> Vec<Finding> {
         Finding::warning(
             "provider-down",
             evidence,
-            patient.program("agent-monitor", ""),
+            context.program("agent-monitor", ""),
         )
     };
     down.map(finding).collect()
 }
 
-fn remedy(patient: &Patient, channel: &str, state: &str) -> String {
-    let telegram = patient
+fn remedy(context: &DoctorContext, channel: &str, state: &str) -> String {
+    let telegram = context
         .settings
         .as_ref()
         .map(|loaded| loaded.config.telegram.clone())
@@ -275,11 +271,11 @@ fn remedy(patient: &Patient, channel: &str, state: &str) -> String {
         || begins("channel.json")
         || begins("its directory")
     {
-        format!("ls -lR {}", quote(patient.home.channels().join(channel)))
+        format!("ls -lR {}", quote(context.home.channels().join(channel)))
     } else if begins("unauthorized") {
-        patient.edit(&patient.home.env_file(), None)
+        context.edit(&context.home.env_file(), None)
     } else if begins("conflict: a webhook") || begins("webhook: cannot listen") {
-        patient.edit(patient.home.config_file(), None)
+        context.edit(context.home.config_file(), None)
     } else if begins("conflict") {
         "pgrep -af agent-daemon".to_owned()
     } else if begins("webhook: Telegram cannot") {
@@ -287,23 +283,23 @@ fn remedy(patient: &Patient, channel: &str, state: &str) -> String {
     } else if begins("no answer") || begins("Telegram cannot be reached") {
         reach(&telegram.api_url)
     } else {
-        patient.program("agent-monitor", "")
+        context.program("agent-monitor", "")
     }
 }
 
 /// The newest trouble that the daemon noted, when it is new.
-fn trouble(patient: &Patient) -> Option<Finding> {
-    let last = patient.monitor.as_ref()?.last_error.as_deref()?;
+fn trouble(context: &DoctorContext) -> Option<Finding> {
+    let last = context.live()?.last_error.as_deref()?;
     let (at, words) = last.lines().next()?.split_once(' ')?;
-    let since = patient.now - clock::parse_rfc3339(at)?;
+    let since = context.now - clock::parse_rfc3339(at)?;
     (since < RECENT_MS).then(|| {
         let evidence = format!("{} ago: {}", age(since), text::shorten(words, 500));
-        Finding::warning("daemon-trouble", evidence, patient.show_log())
+        Finding::warning("daemon-trouble", evidence, context.show_log())
     })
 }
 
-fn stuck_spool(patient: &Patient, pid: i32) -> Option<Finding> {
-    let old: Vec<(PathBuf, i64)> = spooled(patient)
+fn stuck_spool(context: &DoctorContext, pid: i32) -> Option<Finding> {
+    let old: Vec<(PathBuf, i64)> = spooled(context)
         .into_iter()
         .filter(|(_, since)| *since > SPOOL_MS)
         .collect();
@@ -321,29 +317,29 @@ fn stuck_spool(patient: &Patient, pid: i32) -> Option<Finding> {
     Some(Finding::error(
         "spool-stuck",
         evidence,
-        service::restart(patient, pid),
+        service::restart(context, pid),
     ))
 }
 
-fn stuck_queue(patient: &Patient) -> Option<Finding> {
-    let turn = patient
+fn stuck_queue(context: &DoctorContext) -> Option<Finding> {
+    let turn = context
         .settings
         .as_ref()
         .map_or(1800, |loaded| loaded.config.agent.run_timeout_secs);
     let turn = i64::try_from(turn).unwrap_or(i64::MAX / 2000) * 1000 + TURN_GRACE_MS;
-    let open = listing(patient);
+    let open = listing(context);
     let inbox = open.inbox.iter().map(|row| (row, "unanswered", turn));
     let outbox = open.outbox.iter().map(|row| (row, "unsent", UNSENT_MS));
     let old: Vec<_> = inbox
         .chain(outbox)
-        .filter(|(row, _, most)| patient.now - row.created_at > *most)
+        .filter(|(row, _, most)| context.now - row.created_at > *most)
         .collect();
     let (row, how, _) = old.iter().min_by_key(|(row, ..)| row.created_at)?;
     let evidence = format!(
         "{} ({}) is {how} for {}, tried {}{}",
         text::visible(&row.id),
         text::shorten(&text::visible(&row.place), 60),
-        age(patient.now - row.created_at),
+        age(context.now - row.created_at),
         if row.attempts == 1 {
             "once".to_owned()
         } else {
@@ -354,13 +350,13 @@ fn stuck_queue(patient: &Patient) -> Option<Finding> {
     Some(Finding::warning(
         "queue-stuck",
         evidence,
-        patient.program("agent-send", "--queue"),
+        context.program("agent-send", "--queue"),
     ))
 }
 
 /// Files in the spool that no daemon will ever take: their name is no id.
-fn strangers(patient: &Patient) -> Option<Finding> {
-    let new = patient.home.spool_new();
+fn strangers(context: &DoctorContext) -> Option<Finding> {
+    let new = context.home.spool_new();
     let taken: BTreeSet<PathBuf> = spool::scan(&new)
         .ok()?
         .into_iter()
@@ -384,30 +380,30 @@ fn strangers(patient: &Patient) -> Option<Finding> {
     let first = others.first()?;
     let evidence = format!(
         "{} is no command and stays for ever: a command is called ID.json, the ID of A-Z a-z 0-9 _ - and at most 64 letters",
-        text::visible(&patient.shown(first))
+        text::visible(&context.shown(first))
     );
     Some(Finding::warning(
         "spool-ignored",
         evidence,
-        format!("{}ls -l {}", patient.sudo(), quote(&new)),
+        format!("{}ls -l {}", context.sudo(), quote(&new)),
     ))
 }
 
 /// Dead letters as young as what the queue keeps of the rest.
-fn dead(patient: &Patient) -> Option<Finding> {
+fn dead(context: &DoctorContext) -> Option<Finding> {
     let keep = i64::try_from(queue::KEEP.as_millis()).unwrap_or(i64::MAX);
-    let mut dead = listing(patient).dead;
-    dead.retain(|letter| patient.now - letter.created_at < keep);
+    let mut dead = listing(context).dead;
+    dead.retain(|letter| context.now - letter.created_at < keep);
     let newest = dead.last()?;
     let evidence = format!(
         "{} of the last two weeks; the newest, {} ago: {}",
         text::counted(dead.len(), "dead letter"),
-        age(patient.now - newest.created_at),
+        age(context.now - newest.created_at),
         text::shorten(&newest.reason, 300)
     );
     Some(Finding::warning(
         "dead-letters",
         evidence,
-        patient.program("agent-send", "--queue"),
+        context.program("agent-send", "--queue"),
     ))
 }

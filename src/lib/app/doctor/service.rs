@@ -1,17 +1,17 @@
-//! How the daemon is started and restarted on this machine: by systemd where a unit is installed,
+//! Starting and restarting the daemon on this machine: by systemd where a unit is installed,
 //! by hand elsewhere.
 
-use super::patient::Patient;
+use super::context::DoctorContext;
 use crate::app::systemd_unit::Unit;
 
 /// Returns the command that starts the daemon.
-pub(super) fn start(patient: &Patient) -> String {
-    let by_unit = unit(patient).and_then(|unit| unit.start());
-    by_unit.unwrap_or_else(|| patient.agent("run"))
+pub(super) fn start(context: &DoctorContext) -> String {
+    let by_unit = unit(context).and_then(|unit| unit.start());
+    by_unit.unwrap_or_else(|| context.agent("run"))
 }
 
 /// Returns the command that ends the daemon `pid` and starts another one. Nothing is lost by it.
-pub(super) fn restart(patient: &Patient, pid: i32) -> String {
+pub(super) fn restart(context: &DoctorContext, pid: i32) -> String {
     let unit = std::fs::read_to_string(format!("/proc/{pid}/cgroup"))
         .ok()
         .and_then(|text| unit_of(&text));
@@ -20,27 +20,27 @@ pub(super) fn restart(patient: &Patient, pid: i32) -> String {
         false => format!("sudo systemctl restart {unit}"),
     });
     by_unit.unwrap_or_else(|| {
-        let sudo = patient.sudo();
+        let sudo = context.sudo();
         format!(
             "{sudo}kill {pid} && tail --pid={pid} -f /dev/null; {}",
-            patient.agent("run")
+            context.agent("run")
         )
     })
 }
 
 /// Returns the command that ends a daemon which hears nothing any more, and starts another one.
-pub(super) fn replace(patient: &Patient, pid: i32) -> String {
-    let restart = restart(patient, pid);
+pub(super) fn replace(context: &DoctorContext, pid: i32) -> String {
+    let restart = restart(context, pid);
     if restart.contains("systemctl") {
         restart
     } else {
-        format!("{}kill -9 {pid}; {}", patient.sudo(), patient.agent("run"))
+        format!("{}kill -9 {pid}; {}", context.sudo(), context.agent("run"))
     }
 }
 
 /// Returns the unit that would start this agent. It may give it secrets that we do not see.
-pub(super) fn unit(patient: &Patient) -> Option<Unit> {
-    Unit::of(&patient.env, &patient.home)
+pub(super) fn unit(context: &DoctorContext) -> Option<Unit> {
+    Unit::of(&context.env, &context.home)
 }
 
 /// Returns the unit that a line of `/proc/PID/cgroup` names, and whether it is a user's.

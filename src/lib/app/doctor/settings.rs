@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::patient::{Patient, blocks, quote};
+use super::context::{DoctorContext, blocks, quote};
 use super::{Finding, Level, service};
 use crate::app::daemon::{backup, build};
 use crate::app::llm_client;
@@ -15,6 +15,7 @@ use crate::auth::Keys;
 use crate::config;
 use crate::config::{DmPolicy, Error, Loaded, Sandbox, Secrets, UnknownKey, Warning};
 use crate::memory::Memory;
+use crate::message::Address;
 use crate::people::People;
 use crate::sandbox;
 use crate::sandbox::Root;
@@ -22,22 +23,22 @@ use crate::skills::Skills;
 use crate::tools;
 use crate::tools::Needs;
 
-pub(super) fn check(patient: &Patient) -> Vec<Finding> {
-    let loaded = match &patient.settings {
+pub(super) fn check(context: &DoctorContext) -> Vec<Finding> {
+    let loaded = match &context.settings {
         Ok(loaded) => loaded,
         // What is no file is told with the other places.
-        Err(_) if blocks(patient.home.config_file()) => return Vec::new(),
+        Err(_) if blocks(context.home.config_file()) => return Vec::new(),
         Err(Error::UnknownKeys(keys)) => {
-            return keys.iter().map(|key| unknown(patient, key)).collect();
+            return keys.iter().map(|key| unknown(context, key)).collect();
         }
-        Err(error) => return vec![invalid(patient, error)],
+        Err(error) => return vec![invalid(context, error)],
     };
     let mut findings: Vec<Finding> = loaded
         .warnings
         .iter()
-        .filter_map(|warning| doubtful(patient, warning))
+        .filter_map(|warning| doubtful(context, warning))
         .collect();
-    let keys = (!blocks(&patient.home.env_file())).then(|| Keys::open(&patient.home, &patient.env));
+    let keys = (!blocks(&context.home.env_file())).then(|| Keys::open(&context.home, &context.env));
     match keys.transpose() {
         Ok(None) => {}
         Ok(Some(keys)) => {
@@ -46,43 +47,44 @@ pub(super) fn check(patient: &Patient) -> Vec<Finding> {
             findings.extend(
                 misplaced
                     .iter()
-                    .filter_map(|warning| doubtful(patient, warning)),
+                    .filter_map(|warning| doubtful(context, warning)),
             );
-            findings.extend(secrets(patient, loaded, &Arc::new(keys)));
+            findings.extend(secrets(context, loaded, &Arc::new(keys)));
         }
         // Its mode is told with the other modes.
         Err(Error::EnvFileMode { .. }) => {}
-        Err(error) => findings.push(invalid(patient, &error)),
+        Err(error) => findings.push(invalid(context, &error)),
     }
-    findings.extend(wall(patient, loaded));
-    findings.extend(beyond_start(patient, loaded));
-    findings.extend(marks(patient));
+    findings.extend(wall(context, loaded));
+    findings.extend(beyond_start(context, loaded));
+    findings.extend(marks(context));
     findings
 }
 
 /// What a daemon starts with and should not have.
-pub(super) fn beyond_start(patient: &Patient, loaded: &Loaded) -> Vec<Finding> {
-    let mut findings = allowed_paths(patient, loaded);
-    findings.extend(owner(patient, loaded));
-    findings.extend(model_names(patient, loaded));
-    findings.extend(tool_names(patient, loaded));
-    findings.extend(dead_policy(patient, loaded));
-    findings.extend(unused_keys(patient, loaded));
-    findings.extend(shell_only(patient, loaded));
-    findings.extend(backup_program(patient, loaded));
-    findings.extend(backup_recipient(patient, loaded));
+pub(super) fn beyond_start(context: &DoctorContext, loaded: &Loaded) -> Vec<Finding> {
+    let mut findings = allowed_paths(context, loaded);
+    findings.extend(owner(context, loaded));
+    findings.extend(model_names(context, loaded));
+    findings.extend(misspelt_models(context, loaded));
+    findings.extend(tool_names(context, loaded));
+    findings.extend(dead_policy(context, loaded));
+    findings.extend(unused_keys(context, loaded));
+    findings.extend(shell_only(context, loaded));
+    findings.extend(backup_program(context, loaded));
+    findings.extend(backup_recipient(context, loaded));
     findings
 }
 
 /// Backups are to be encrypted, and nothing can.
-fn backup_program(patient: &Patient, loaded: &Loaded) -> Option<Finding> {
+fn backup_program(context: &DoctorContext, loaded: &Loaded) -> Option<Finding> {
     let settings = &loaded.config.backup;
     let (key, program, package) = match (settings.age.is_empty(), settings.gpg.is_empty()) {
         (false, _) => ("backup.age", "age", "age"),
         (true, false) => ("backup.gpg", "gpg", "gnupg"),
         (true, true) => return None,
     };
-    let is_there = patient.on_path(program).is_some();
+    let is_there = context.on_path(program).is_some();
     (!is_there).then(|| {
         let evidence = format!(
             "`{key}` names who can read the backups, and {program} is not installed: no backup can be made"
@@ -93,56 +95,79 @@ fn backup_program(patient: &Patient, loaded: &Loaded) -> Option<Finding> {
 
 /// A misspelt recipient or a key that has expired: every backup fails, at night. The keyring of somebody else is not looked
 /// into.
-fn backup_recipient(patient: &Patient, loaded: &Loaded) -> Option<Finding> {
+fn backup_recipient(context: &DoctorContext, loaded: &Loaded) -> Option<Finding> {
     let settings = &loaded.config.backup;
-    if patient.is_foreign() && !settings.gpg.is_empty() {
+    if context.is_foreign() && !settings.gpg.is_empty() {
         return None;
     }
     let why = backup::refused_recipients(settings)?;
     let evidence = format!("no backup can be made: {}", crate::text::visible(&why));
-    let edit = patient.edit(patient.home.config_file(), None);
+    let edit = context.edit(context.home.config_file(), None);
     Some(Finding::warning("backup-recipient", evidence, edit))
 }
 
 /// The model hangs on a variable of this shell, and systemd is to start the daemon.
-fn shell_only(patient: &Patient, loaded: &Loaded) -> Option<Finding> {
+fn shell_only(context: &DoctorContext, loaded: &Loaded) -> Option<Finding> {
     let config::Origin::Key(name, config::SecretOrigin::Environment) =
         loaded.origin("providers.load")
     else {
         return None;
     };
     let provider = loaded.config.providers.load.first()?;
-    (service::unit(patient).is_some() && patient.pid().is_none()).then(|| {
+    (service::unit(context).is_some() && context.pid().is_none()).then(|| {
         let evidence = format!(
             "{name} is set in this shell; a daemon that systemd starts has no model unless its unit or {} has it too",
-            patient.home.env_file().display()
+            context.home.env_file().display()
         );
-        Finding::warning("key-shell-only", evidence, patient.agent(&format!("login {provider}")))
+        Finding::warning("key-shell-only", evidence, context.agent(&format!("login {provider}")))
     })
 }
 
 /// A bot to which nobody is the owner answers nobody, and nobody can let others in.
-fn owner(patient: &Patient, loaded: &Loaded) -> Option<Finding> {
+fn owner(context: &DoctorContext, loaded: &Loaded) -> Option<Finding> {
     let telegram = &loaded.config.telegram;
-    if !telegram.enabled || !telegram.owners().is_empty() || telegram.dm_policy != DmPolicy::Pairing
-    {
+    // A group's id, which is negative, makes nobody the owner.
+    let is_named = telegram.owners().iter().any(|id| *id > 0);
+    if !telegram.enabled || is_named || telegram.dm_policy != DmPolicy::Pairing {
         return None;
     }
     // A list that cannot be read is told with the databases.
-    let path = Some(patient.home.people()).filter(|path| !blocks(path))?;
+    let path = Some(context.home.people()).filter(|path| !blocks(path))?;
     let people = People::read(&path).ok()?;
-    people.first_owner(&loaded.config).is_none().then(|| {
+    let others = loaded
+        .config
+        .owners()
+        .into_iter()
+        .chain(people.owners.iter().map(|one| one.id.clone()));
+    let is_person = |one: &Address| !matches!(one, Address::Number(id) if *id <= 0);
+    (!others.into_iter().any(|one| is_person(&one))).then(|| {
         let evidence = "[telegram] is enabled, and the bot has no owner: it answers nobody";
         Finding::warning(
             "owner-missing",
             evidence,
-            patient.program("agent-send", "--pair owner"),
+            context.program("agent-send", "--pair owner"),
         )
     })
 }
 
+/// A model's id with a word that is nearly one of the vendors' own, at a server of the internet.
+fn misspelt_models(context: &DoctorContext, loaded: &Loaded) -> Vec<Finding> {
+    let finding = |model: &Arc<config::Model>| {
+        let provider = &model.provider;
+        let (word, meant) = config::misspelt_word(&model.model)
+            .filter(|_| provider.base_url.starts_with("https://"))?;
+        let evidence = format!(
+            "the model `{}` is called {:?} at {}; did you mean `{meant}` instead of `{word}`?",
+            model.name, model.model, provider.name
+        );
+        let edit = context.edit_provider(provider);
+        Some(Finding::warning("model-name", evidence, edit))
+    };
+    loaded.models.all().filter_map(finding).collect()
+}
+
 /// A model's id with a space or an end of a line in it, which no vendor has: a slip of the clipboard.
-fn model_names(patient: &Patient, loaded: &Loaded) -> Vec<Finding> {
+fn model_names(context: &DoctorContext, loaded: &Loaded) -> Vec<Finding> {
     let is_odd = |c: char| c.is_whitespace() || c.is_control();
     let odd = loaded
         .models
@@ -153,14 +178,14 @@ fn model_names(patient: &Patient, loaded: &Loaded) -> Vec<Finding> {
             "the model `{}` is called {:?} at {}, with a space in it: no vendor has such a name",
             model.name, model.model, model.provider.name
         );
-        let edit = patient.edit_provider(&model.provider);
+        let edit = context.edit_provider(&model.provider);
         Finding::warning("model-name", evidence, edit)
     };
     odd.map(finding).collect()
 }
 
 /// A vendor's key that is set, perhaps for this agent, and that no loaded provider uses.
-fn unused_keys(patient: &Patient, loaded: &Loaded) -> Vec<Finding> {
+fn unused_keys(context: &DoctorContext, loaded: &Loaded) -> Vec<Finding> {
     let unused = loaded.keys.iter().filter(|key| key.provider.is_none());
     let (line, why) = match loaded.origin("providers.load") {
         config::Origin::File { line, .. } => (Some(line), "[providers] load"),
@@ -178,53 +203,53 @@ fn unused_keys(patient: &Patient, loaded: &Loaded) -> Vec<Finding> {
         Finding::warning(
             "key-unused",
             evidence,
-            patient.edit(patient.home.config_file(), line),
+            context.edit(context.home.config_file(), line),
         )
     };
     unused.map(finding).collect()
 }
 
 /// An error of the settings, with an editor at its line.
-fn invalid(patient: &Patient, error: &Error) -> Finding {
+fn invalid(context: &DoctorContext, error: &Error) -> Finding {
     let command = match error {
         Error::Syntax { file, line, .. }
         | Error::Twice {
             file, second: line, ..
-        } => patient.edit(file, Some(*line)),
-        Error::EnvFileLine { path, line, .. } => patient.edit(path, Some(*line)),
-        Error::Value { origin, .. } => patient.edit_at(origin),
-        Error::NoProviderFile { .. } => patient.edit(patient.home.config_file(), None),
-        Error::NoPrimary { file, .. } => patient.edit(file, None),
+        } => context.edit(file, Some(*line)),
+        Error::EnvFileLine { path, line, .. } => context.edit(path, Some(*line)),
+        Error::Value { origin, .. } => context.edit_at(origin),
+        Error::NoProviderFile { .. } => context.edit(context.home.config_file(), None),
+        Error::NoPrimary { file, .. } => context.edit(file, None),
         Error::Io { path, .. } => format!("ls -ld {}", quote(path)),
-        _ => patient.agent("check"),
+        _ => context.agent("check"),
     };
     Finding::error("config-invalid", error.to_string(), command)
 }
 
 /// A probable mistake. That there is no wall is told in other words.
-fn doubtful(patient: &Patient, warning: &Warning) -> Option<Finding> {
+fn doubtful(context: &DoctorContext, warning: &Warning) -> Option<Finding> {
     if warning.key == "tools.exec.sandbox" {
         return None;
     }
-    let command = patient.edit_at(&warning.origin);
+    let command = context.edit_at(&warning.origin);
     let evidence = warning.to_string();
     Some(Finding::warning("config-doubtful", evidence, command))
 }
 
 /// A key or section that no setting has: the daemon does not start with it.
-fn unknown(patient: &Patient, key: &UnknownKey) -> Finding {
+fn unknown(context: &DoctorContext, key: &UnknownKey) -> Finding {
     Finding::error(
         "config-unknown-key",
         key.to_string(),
-        patient.edit_at(&key.origin),
+        context.edit_at(&key.origin),
     )
 }
 
 /// Keys and tokens that are not there.
-fn secrets(patient: &Patient, loaded: &Loaded, keys: &Arc<Keys>) -> Vec<Finding> {
-    let mut findings = signed_in(patient, loaded, keys);
-    let env_file = patient.home.env_file();
-    let edit = patient.edit(&env_file, None);
+fn secrets(context: &DoctorContext, loaded: &Loaded, keys: &Arc<Keys>) -> Vec<Finding> {
+    let mut findings = signed_in(context, loaded, keys);
+    let env_file = context.home.env_file();
+    let edit = context.edit(&env_file, None);
     let mut seen = Vec::new();
     for model in loaded.models.all() {
         let provider = &model.provider;
@@ -249,7 +274,7 @@ fn secrets(patient: &Patient, loaded: &Loaded, keys: &Arc<Keys>) -> Vec<Finding>
             findings.push(Finding::error(
                 "provider-key-missing",
                 evidence,
-                patient.agent(&format!("login {name}")),
+                context.agent(&format!("login {name}")),
             ));
         }
     }
@@ -257,17 +282,17 @@ fn secrets(patient: &Patient, loaded: &Loaded, keys: &Arc<Keys>) -> Vec<Finding>
     findings.extend(token(loaded, secrets, &env_file, &edit));
     findings.extend(search_key(loaded, secrets, &env_file, &edit));
     // What the daemon was started with is its own; a bot that runs has a token.
-    let elsewhere = match patient.pid() {
+    let elsewhere = match context.pid() {
         Some(_) => Some("the running daemon may have it"),
-        None => service::unit(patient)
+        None => service::unit(context)
             .is_some()
             .then_some("the unit of systemd may have it"),
     };
     if let Some(elsewhere) = elsewhere {
-        findings.retain(|finding| !has_it(patient, finding));
+        findings.retain(|finding| !has_it(context, finding));
         // A bot that the running daemon does not have is surely without a token.
         let is_sure =
-            |finding: &Finding| finding.id == "bot-token-missing" && patient.pid().is_some();
+            |finding: &Finding| finding.id == "bot-token-missing" && context.pid().is_some();
         let missing = findings
             .iter_mut()
             .filter(|finding| finding.id.ends_with("-missing") && !is_sure(finding));
@@ -276,19 +301,19 @@ fn secrets(patient: &Patient, loaded: &Loaded, keys: &Arc<Keys>) -> Vec<Finding>
             finding.evidence.push_str(&format!("; {elsewhere}"));
         }
     }
-    if findings.is_empty() && patient.pid().is_none() && keys.store().read().is_ok() {
+    if findings.is_empty() && context.pid().is_none() && keys.store().read().is_ok() {
         let mut failures = llm_client::check(&loaded.models, keys);
         failures.extend(build::telegram(&loaded.config, secrets, Arc::default()).err());
         findings.extend(failures.into_iter().map(|failure| {
-            Finding::error("config-invalid", failure.message, patient.agent("check"))
+            Finding::error("config-invalid", failure.message, context.agent("check"))
         }));
     }
     findings
 }
 
 /// Returns whether a running daemon surely has the secret that is missing here: its bot runs, or its provider answered.
-fn has_it(patient: &Patient, finding: &Finding) -> bool {
-    let Some(state) = patient.monitor.as_ref().filter(|_| patient.pid().is_some()) else {
+fn has_it(context: &DoctorContext, finding: &Finding) -> bool {
+    let Some(state) = context.live() else {
         return false;
     };
     match finding.id {
@@ -303,14 +328,14 @@ fn has_it(patient: &Patient, finding: &Finding) -> bool {
 }
 
 /// What is wrong with what `login` stored.
-fn signed_in(patient: &Patient, loaded: &Loaded, keys: &Keys) -> Vec<Finding> {
+fn signed_in(context: &DoctorContext, loaded: &Loaded, keys: &Keys) -> Vec<Finding> {
     let path = keys.store().path();
     let contents = match keys.store().read() {
         Ok(contents) => contents,
         // Its mode is told with the other modes.
         Err(auth::Error::Mode { .. }) => return Vec::new(),
         Err(error) => {
-            let command = format!("{}ls -l {}", patient.sudo(), quote(path));
+            let command = format!("{}ls -l {}", context.sudo(), quote(path));
             return vec![Finding::error(
                 "auth-unreadable",
                 error.to_string(),
@@ -321,7 +346,7 @@ fn signed_in(patient: &Patient, loaded: &Loaded, keys: &Keys) -> Vec<Finding> {
     if let auth::State::Corrupt { reason } = contents.state {
         let evidence =
             format!("state/auth.json cannot be used: {reason}; no key and no sign-in in it counts");
-        let command = patient.edit(path, None);
+        let command = context.edit(path, None);
         return vec![Finding::error("auth-unreadable", evidence, command)];
     }
     let untested = contents
@@ -333,7 +358,7 @@ fn signed_in(patient: &Patient, loaded: &Loaded, keys: &Keys) -> Vec<Finding> {
             let evidence = format!(
                 "the key of {name} was stored and could not be verified; it is not used until it is"
             );
-            Finding::warning("key-unverified", evidence, patient.agent("auth --check"))
+            Finding::warning("key-unverified", evidence, context.agent("auth --check"))
         })
         .collect();
     let loaded: Vec<&str> = loaded
@@ -349,11 +374,11 @@ fn signed_in(patient: &Patient, loaded: &Loaded, keys: &Keys) -> Vec<Finding> {
     let ended = ended
         .filter(|(name, _)| loaded.contains(&name.as_str()))
         .map(|(name, reason)| {
-            let evidence = format!("the sign-in at {name} has ended: {reason}");
+            let evidence = format!("the sign-in to {name} has expired: {reason}");
             Finding::error(
                 "signed-out",
                 evidence,
-                patient.agent(&format!("login {name} --oauth")),
+                context.agent(&format!("login {name} --oauth")),
             )
         });
     findings.extend(ended);
@@ -408,7 +433,7 @@ fn search_key(
 }
 
 /// `sandbox = "off"` where commands or the programs of tool servers run.
-fn wall(patient: &Patient, loaded: &Loaded) -> Option<Finding> {
+fn wall(context: &DoctorContext, loaded: &Loaded) -> Option<Finding> {
     let config::Config { tools, mcp, .. } = &loaded.config;
     let servers = mcp.servers.iter();
     let programs = servers.filter(|(_, server)| !server.command.is_empty());
@@ -427,32 +452,32 @@ fn wall(patient: &Patient, loaded: &Loaded) -> Option<Finding> {
                 programs.join(", ")
             );
         }
-        let command = patient.edit_at(&origin.to_string());
+        let command = context.edit_at(&origin.to_string());
         Finding::warning("sandbox-off", evidence, command)
     })
 }
 
 /// Nobody can tell which files hold untrusted words.
-fn marks(patient: &Patient) -> Vec<Finding> {
-    let marks = build::undo(&patient.home).marks;
+fn marks(context: &DoctorContext) -> Vec<Finding> {
+    let marks = build::undo(&context.home).marks;
     let files = [
         ("untrusted.json", marks.damage()),
         ("untrusted-periods.json", marks.periods.damage()),
     ];
     let finding = |(name, damage): (&str, Option<String>)| {
-        let path = patient.home.untrusted().with_file_name(name);
+        let path = context.home.untrusted().with_file_name(name);
         let evidence = format!(
-            "state/{name} cannot be used: {}; every file counts as somebody else's words until it can",
+            "state/{name} is unreadable: {}; all workspace files are treated as untrusted until it is repaired or deleted",
             damage?
         );
-        let edit = patient.edit(&path, None);
+        let edit = context.edit(&path, None);
         Some(Finding::error("untrusted-unreadable", evidence, edit))
     };
     files.into_iter().filter_map(finding).collect()
 }
 
 /// Directories that file tools may use and cannot.
-fn allowed_paths(patient: &Patient, loaded: &Loaded) -> Vec<Finding> {
+fn allowed_paths(context: &DoctorContext, loaded: &Loaded) -> Vec<Finding> {
     let origin = loaded.origin("tools.allowed_paths");
     let wrong = |dir: &PathBuf| {
         let why = match dir.metadata() {
@@ -464,7 +489,7 @@ fn allowed_paths(patient: &Patient, loaded: &Loaded) -> Vec<Finding> {
             "tools.allowed_paths ({origin}) names {}, which file tools cannot use: {why}",
             dir.display()
         );
-        let command = patient.edit_at(&origin.to_string());
+        let command = context.edit_at(&origin.to_string());
         Some(Finding::warning("allowed-path-missing", evidence, command))
     };
     loaded
@@ -477,9 +502,9 @@ fn allowed_paths(patient: &Patient, loaded: &Loaded) -> Vec<Finding> {
 }
 
 /// Tools that are asked for and never come.
-fn tool_names(patient: &Patient, loaded: &Loaded) -> Option<Finding> {
+fn tool_names(context: &DoctorContext, loaded: &Loaded) -> Option<Finding> {
     let enabled = loaded.config.tools.enabled.as_ref()?;
-    let known = known_tools(patient, loaded)?;
+    let known = known_tools(context, loaded)?;
     let absent = enabled.iter().filter(|name| !known.contains(name));
     let absent: Vec<&str> = absent.map(String::as_str).collect();
     (!absent.is_empty()).then(|| {
@@ -489,40 +514,41 @@ fn tool_names(patient: &Patient, loaded: &Loaded) -> Option<Finding> {
             absent.join(", "),
             known.join(", ")
         );
-        let command = patient.edit_at(&origin.to_string());
+        let command = context.edit_at(&origin.to_string());
         Finding::warning("tool-unknown", evidence, command)
     })
 }
 
 /// A policy that speaks of no call: the daemon does not start with it.
-fn dead_policy(patient: &Patient, loaded: &Loaded) -> Option<Finding> {
+fn dead_policy(context: &DoctorContext, loaded: &Loaded) -> Option<Finding> {
     let (key, why) = build::policy_without_effect(&loaded.config)?;
     let origin = loaded.origin(&format!("tools.policies.{key}"));
     let evidence = format!("tools.policies.{key} ({origin}) has no effect: {why}");
-    let command = patient.edit_at(&origin.to_string());
+    let command = context.edit_at(&origin.to_string());
     Some(Finding::error("tool-unknown", evidence, command))
 }
 
 /// Returns the names of the tools that this agent has with these settings.
-fn known_tools(patient: &Patient, loaded: &Loaded) -> Option<Vec<String>> {
-    let root = Arc::new(Root::open(patient.home.workspace()).ok()?);
-    let path_policy = build::path_policy(&patient.home, &loaded.config, root.clone());
-    let secrets = Secrets::open(&patient.home, &patient.env).ok()?;
+fn known_tools(context: &DoctorContext, loaded: &Loaded) -> Option<Vec<String>> {
+    let root = Arc::new(Root::open(context.home.workspace()).ok()?);
+    let path_policy = build::path_policy(&context.home, &loaded.config, root.clone());
+    let secrets = Secrets::open(&context.home, &context.env).ok()?;
     let needs = Needs {
         path_policy: Arc::new(path_policy),
-        undo: Arc::new(build::undo(&patient.home)),
+        undo: Arc::new(build::undo(&context.home)),
         root,
-        memory: Arc::new(Memory::new(&patient.home)),
-        skills: Arc::new(Skills::new(&patient.home, None)),
+        memory: Arc::new(Memory::new(&context.home)),
+        skills: Arc::new(Skills::new(&context.home, None)),
         zone: loaded.config.agent.timezone.0,
         windows: HashMap::new(),
-        exec: build::exec_settings(&patient.home, &patient.env, &loaded.config, &[]),
+        exec: build::exec_settings(&context.home, &context.env, &loaded.config, &[]),
         web: Arc::new(build::web(&loaded.config, &secrets).ok()?),
         search: loaded.config.memory.clone(),
         subagents: loaded.config.subagents.clone(),
         stickers: build::stickers_of_tools(&loaded.config),
         speaker: None,
         digests: tools::FileDigests::default(),
+        owners: Vec::new(),
         episodes: Mutex::default(),
         audit: audit::Log::off(),
     };
@@ -533,4 +559,26 @@ fn known_tools(patient: &Patient, loaded: &Loaded) -> Option<Vec<String>> {
             .map(|tool| tool.spec().name.into_owned())
             .collect(),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sys::atomic;
+
+    #[test]
+    fn a_group_is_no_owner() {
+        let missing = |owner: &str| {
+            let dir = tempfile::tempdir().expect("dir");
+            let settings = format!("[telegram]\nenabled = true\nowner = [{owner}]\n");
+            let file = dir.path().join("agent.toml");
+            atomic::write(&file, settings.as_bytes(), atomic::Durability::Rename)
+                .expect("the settings");
+            let context = DoctorContext::of(dir.path(), &[]);
+            let loaded = context.settings.as_ref().expect("settings");
+            super::owner(&context, loaded).map(|finding| finding.id)
+        };
+        assert_eq!(missing("-1001234567890"), Some("owner-missing"));
+        assert_eq!(missing("7"), None);
+    }
 }

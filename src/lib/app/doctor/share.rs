@@ -1,23 +1,23 @@
 //! Are the files there that come with the programs? Without the table of vectors memory is searched by words alone.
 
 use super::Finding;
-use super::patient::{Patient, quote};
+use super::context::{DoctorContext, quote};
 use crate::config;
 use crate::config::Loaded;
 use crate::embedding::static_table;
 use crate::embedding::static_table::Table;
 
-pub(super) fn check(patient: &Patient, loaded: &Loaded) -> Vec<Finding> {
+pub(super) fn check(context: &DoctorContext, loaded: &Loaded) -> Vec<Finding> {
     // A server's vectors, or none, need no table.
     let is_local = loaded.config.memory.embeddings.provider == "local";
-    let finding = is_local.then(|| missing(patient)).flatten();
+    let finding = is_local.then(|| missing(context)).flatten();
     finding.into_iter().collect()
 }
 
-fn missing(patient: &Patient) -> Option<Finding> {
+fn missing(context: &DoctorContext) -> Option<Finding> {
     let harm = "semantic search is off, memory is searched by words alone";
-    let named = patient.env.get("AGENT_SHARE");
-    let Some(dir) = config::share_dir(&patient.env) else {
+    let named = context.env.get("AGENT_SHARE");
+    let Some(dir) = config::share_dir(&context.env) else {
         let (evidence, command) = match named {
             Some(dir) => (
                 format!(
@@ -28,7 +28,7 @@ fn missing(patient: &Patient) -> Option<Finding> {
             ),
             None => (
                 format!("the files that come with the programs (share/) are not installed: {harm}"),
-                install(patient),
+                install(context),
             ),
         };
         return Some(Finding::error("share-missing", evidence, command));
@@ -37,7 +37,7 @@ fn missing(patient: &Patient) -> Option<Finding> {
         let evidence = format!("{} does not exist: {harm}", dir.display());
         let command = match named {
             Some(_) => "unset AGENT_SHARE".to_owned(),
-            None => install(patient),
+            None => install(context),
         };
         return Some(Finding::error("share-missing", evidence, command));
     }
@@ -50,12 +50,12 @@ fn missing(patient: &Patient) -> Option<Finding> {
         ),
         true => ("table-damaged", format!("{error}: {harm}")),
     };
-    Some(Finding::error(id, evidence, install(patient)))
+    Some(Finding::error(id, evidence, install(context)))
 }
 
 /// Returns the command that installs a whole copy where this program lies; it is run in the source tree.
-fn install(patient: &Patient) -> String {
-    let dir = patient.programs();
+fn install(context: &DoctorContext) -> String {
+    let dir = context.programs();
     let prefix = dir
         .filter(|dir| dir.ends_with("bin"))
         .and_then(|dir| dir.parent());
@@ -75,9 +75,9 @@ mod tests {
         let share = dir.path().join("share");
         let path = share.to_str().expect("text").to_owned();
         let told = |share: &str| {
-            let patient = Patient::of(&dir.path().join("home"), &[("AGENT_SHARE", share)]);
-            let loaded = patient.settings.as_ref().expect("settings");
-            let finding = check(&patient, loaded).pop();
+            let context = DoctorContext::of(&dir.path().join("home"), &[("AGENT_SHARE", share)]);
+            let loaded = context.settings.as_ref().expect("settings");
+            let finding = check(&context, loaded).pop();
             finding.map(|finding| (finding.id, finding.command))
         };
         let unset = || "unset AGENT_SHARE".to_owned();

@@ -1,4 +1,4 @@
-//! How findings are told: to people in blocks, to programs as one document.
+//! Output of the findings: as blocks for people, as one document for programs.
 
 use std::io::IsTerminal;
 
@@ -11,12 +11,12 @@ use super::{Finding, Level};
 use crate::app::cli;
 use crate::{secret, text};
 
-/// What is told beside the findings.
+/// What is told in addition to the findings.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Report {
     /// The wall around commands, if they run.
     pub sandbox: Option<Wall>,
-    /// The programs that commands are told of: those that are there, and those that are not.
+    /// The programs that are announced to commands: those that are there, and those that are not.
     pub programs: Option<(Vec<&'static str>, Vec<&'static str>)>,
     /// Where the programs are, when `$PATH` does not say so.
     pub off_path: Option<String>,

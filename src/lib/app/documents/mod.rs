@@ -1,5 +1,5 @@
 //! What can be asked with or without a daemon: read from files, answered as the documents of the
-//! specification's Appendix B. Whoever prints them, as JSON or for people, takes them from here.
+//! specification's Appendix B. Anyone who prints them, as JSON or for people, takes them from here.
 
 mod audit;
 pub(crate) mod cost;

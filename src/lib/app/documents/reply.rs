@@ -87,7 +87,7 @@ impl Part {
         words
     }
 
-    /// Returns the file that stands in the place of ours now, if that is another.
+    /// Returns the file that is in the place of ours now, if that is another.
     fn newer(&self) -> Option<File> {
         let ours = self.file.as_ref()?.metadata().ok()?;
         let there = File::open(&self.path).ok()?;

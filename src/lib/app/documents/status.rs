@@ -88,7 +88,7 @@ fn waits(home: &Home) -> Result<Vec<Waits>, Failure> {
     Ok(waits)
 }
 
-/// Returns how many commands lie in the spool that no daemon has taken in.
+/// Returns how many commands are in the spool that no daemon has taken in.
 fn spooled(home: &Home) -> Result<i64, Failure> {
     let files = spool::scan(&home.spool_new())?.len();
     Ok(i64::try_from(files).unwrap_or(i64::MAX))
@@ -118,8 +118,7 @@ pub(crate) fn status_with(
 ) -> Result<Status, Failure> {
     let pid = lock::holder(&home.lock())?;
     let last = last.unwrap_or_default();
-    // While a daemon starts, the file is still that of the one before.
-    let own = pid.is_some_and(|pid| u32::try_from(pid).ok() == Some(last.pid));
+    let own = pid.is_some_and(|pid| last.is_of(pid));
     let live = if own {
         last.clone()
     } else {
@@ -174,7 +173,7 @@ pub(super) fn unread_settings(home: &Home) -> Result<Option<String>, Failure> {
         lock::holder(&home.lock())?,
         monitor_state::read(&home.monitor())?,
     );
-    let own = last.filter(|last| pid.is_some_and(|pid| i64::from(pid) == i64::from(last.pid)));
+    let own = last.filter(|last| pid.is_some_and(|pid| last.is_of(pid)));
     Ok(own.and_then(|own| own.unread_settings(home)))
 }
 

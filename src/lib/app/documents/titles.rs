@@ -1,4 +1,4 @@
-//! What conversations are about: the first words a person said in each. They are read once.
+//! Titles of conversations: the first words of a person in each. They are read once.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;

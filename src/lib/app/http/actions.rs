@@ -1,4 +1,4 @@
-//! Actions beside messages: reset a session, stop a run, decide an approval.
+//! Actions in addition to messages: reset a session, stop a run, decide an approval.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use serde_json::json;
 use super::body::{Named, Posted};
 use super::error::ApiError;
 use super::wait::{ReplyWatch, outcome};
-use super::{Api, body, chat};
+use super::{Api, body, chat, idempotency_key};
 use crate::app::documents;
 use crate::control::{Command, Id, Order};
 use crate::message::{Approval, DeadLetters, JobOrder};
@@ -21,7 +21,7 @@ use crate::message::{Approval, DeadLetters, JobOrder};
 /// waits for the running turn.
 const ACTION_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The body of `sessions/reset`, and of `forget`: erasing for good needs a daemon that is down, so it is the shell's.
+/// The body of `sessions/reset`, and of `forget`: erasing permanently needs a daemon that is down, so it is the shell's.
 #[derive(Debug, Deserialize)]
 #[serde(expecting = "an object with `target`")]
 pub(super) struct Target {
@@ -54,7 +54,7 @@ pub(super) async fn stop(
     State(api): State<Arc<Api>>,
     request: Request,
 ) -> Result<Response, ApiError> {
-    let id = body::id(request.headers())?;
+    let id = idempotency_key::id(request.headers())?;
     let Stop { session } = body::json_or_nothing(request).await?;
     run_command(&api, id, Command::Stop { session }).await
 }

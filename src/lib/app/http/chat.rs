@@ -1,5 +1,5 @@
 //! Messages and events: `POST /api/v1/chat`, `/chat/stream`, `/notify`. Each becomes a command like
-//! those of the shell and is on the disk before the answer begins.
+//! those of the shell and is on disk before the answer begins.
 
 use std::sync::Arc;
 
@@ -215,7 +215,7 @@ pub(super) async fn take_as(
         .hint("use a new key for other words or another route; GET /api/v1/replies/ID has the answer of the first")
         .final_word(),
         pipeline::Refusal::Store(error) => {
-            tracing::error!(%error, "a request could not be taken in");
+            tracing::error!(%error, "cannot accept a request");
             ApiError::not_stored(error)
         }
     }
@@ -244,7 +244,7 @@ fn check(message: &str, files: &[Brought]) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// Checks what stands in keys, names and heads.
+/// Checks what is in keys, names and heads.
 fn named(field: &str, value: Option<&String>) -> Result<(), ApiError> {
     let good = |text: &String| {
         (1..=MAX_NAME).contains(&text.chars().count()) && !text.contains(char::is_control)

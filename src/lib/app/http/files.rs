@@ -32,7 +32,7 @@ pub(super) struct File {
 /// Returns the files of a request.
 ///
 /// # Errors
-/// 400 for what is no base64, or too many.
+/// 400 for what is not base64, or too many.
 pub(super) fn decode(files: Vec<File>) -> Result<Vec<Brought>, ApiError> {
     if files.len() > attachments::MAX_FILES {
         return Err(ApiError::bad(format!(

@@ -4,7 +4,7 @@
 //! known? 404 → secret or signature? 401 (429 after many) → body ≤ 1 MiB? 413 → signed by it? 401 → too often? 429
 //!   → JSON, a form or text → template → an event of untrusted words, once a delivery
 //! ```
-//! Whoever knows a hook's secret may tell of events and nothing else: it opens no other route, and its words never
+//! Anyone who knows a hook's secret may tell of events and nothing else: it opens no other route, and its words never
 //! count as the owner's.
 
 use std::collections::BTreeMap;
@@ -25,7 +25,7 @@ use super::connections::Connection;
 use super::error::ApiError;
 use super::rate_limit::Bucket;
 use super::token::{self, Credentials, TokenCheck};
-use super::{Api, body, chat, request_checks};
+use super::{Api, body, chat, idempotency_key, request_checks};
 use crate::app::cli::Failure;
 use crate::config::{Deliver, Hook, HookSession, Http, Secrets};
 use crate::control::{Command, Id, Order, Words};
@@ -56,7 +56,7 @@ const DELIVERIES: [&str; 6] = [
     "x-gitlab-event-uuid",
     "x-request-uuid",
     "webhook-id",
-    "idempotency-key",
+    idempotency_key::HEADER,
 ];
 
 /// The webhooks of a daemon, by name.

@@ -30,7 +30,7 @@ const RESULTS: (usize, usize) = (10, 50);
 const MAX_CHARS: usize = 800;
 /// The largest file of which lines are shown.
 const MAX_FILE: u64 = 8 << 20;
-/// Lines that are shown at once, and of those how many stand before the one that is meant.
+/// Lines that are shown at once, and of those how many are before the one that is meant.
 const SHOWN: (usize, usize) = (200, 20);
 
 /// What `search` is asked.

@@ -32,7 +32,7 @@ use crate::sys::atomic;
 use crate::sys::atomic::Durability;
 use crate::{clock, text};
 
-/// Where it stands.
+/// Where it is.
 pub(super) const LOGIN: &str = "/login";
 /// Before the random part of the cookie's name.
 const COOKIE_PREFIX: &str = "agent_session_";
@@ -64,10 +64,10 @@ struct Kept {
 }
 
 impl Kept {
-    /// Returns what stands in the file; a new name where there is none. Whoever cannot be read signs in again.
+    /// Returns what is in the file; a new name where there is none. A user whose entry cannot be read signs in again.
     fn read(path: &Path) -> Result<Self, Unspecified> {
         let kept = atomic::read_json::<Self>(path).unwrap_or_else(|error| {
-            tracing::warn!(%error, "browsers must sign in again");
+            tracing::warn!(%error, "cannot read the web sessions; browsers must sign in again");
             None
         });
         let is_name = |kept: &Self| {
@@ -162,7 +162,7 @@ impl Logins {
         Ok(Some(self.header(&value, MAX_AGE, secure)?))
     }
 
-    /// Ends the session of this request, on the disk first: one that could not be ended there would be back after a restart.
+    /// Ends the session of this request, on disk first: one that could not be ended there would be back after a restart.
     fn end(&self, headers: &HeaderMap) -> Result<(), ApiError> {
         let Some(tag) = self.tag_of(headers) else {
             return Ok(());
@@ -279,11 +279,11 @@ pub(super) async fn login(
         }
         return Err(refusal);
     }
-    // The browser says whether the last part of its way is encrypted, whatever stands between.
+    // The browser says whether the last part of its way is encrypted, whatever is between.
     let secure = headers
         .get(ORIGIN)
         .is_some_and(|origin| origin.as_bytes().starts_with(b"https://"));
-    // Whoever signs in again has one session.
+    // Anyone who signs in again has one session.
     api.logins.end(&headers)?;
     let cookie = api.logins.begin(secure)?;
     let mut response = if is_form {

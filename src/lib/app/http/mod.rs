@@ -1,4 +1,4 @@
-//! The HTTP API (specification §21): messages and commands beside the FIFO, and the documents that the shell prints.
+//! The HTTP API (specification §21): messages and commands in addition to the FIFO, and the documents that the shell prints.
 //!
 //! ```text
 //! connection ([`connections`]) → Telegram's webhook?
@@ -8,7 +8,7 @@
 //!   a query ([`queries`], [`metrics`], [`page`]) → app::documents, as for the shell
 //! ```
 //!
-//! Whoever has the token is the owner. Nothing that a client sends says who it is, or what it may.
+//! The one who has the token is the owner. Nothing that a client sends says who it is, or what it may.
 
 mod actions;
 mod body;
@@ -18,6 +18,7 @@ mod error;
 mod files;
 mod hooks;
 mod hosts;
+mod idempotency_key;
 mod knowledge;
 mod login;
 mod metrics;
@@ -120,7 +121,7 @@ pub(crate) fn settings(config: &Config, secrets: &Secrets) -> Result<Option<Sett
     }))
 }
 
-/// Returns all that keeps the API from being opened with these settings, beside its address.
+/// Returns all that keeps the API from being opened with these settings, in addition to its address.
 pub(crate) fn faults(config: &Config, secrets: &Secrets) -> Vec<Failure> {
     let Some(first) = settings(config, secrets).err() else {
         return Vec::new();
@@ -157,7 +158,7 @@ impl BoundServer {
         Ok(Self { listener, settings })
     }
 
-    /// Answers until the daemon is `shutdown`: while it ends, with 503, but for those who wait already.
+    /// Answers until the daemon is `shutdown`: while it ends, with 503, except for those who wait already.
     ///
     /// # Errors
     /// When this machine gives no random numbers.
@@ -192,7 +193,7 @@ impl BoundServer {
             last_unauthorized_log_ms: AtomicI64::new(0),
             shutdown,
         });
-        tracing::info!(listen = self.listener.address(), "the HTTP API is open");
+        tracing::info!(listen = self.listener.address(), "HTTP API listening");
         Ok(connections::serve(api, self.listener, telegram))
     }
 }

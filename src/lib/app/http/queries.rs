@@ -1,4 +1,4 @@
-//! What can be asked: the same documents that the shell prints with `--json`, from the same functions.
+//! The queries: the same documents that the shell prints with `--json`, from the same functions.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -35,7 +35,7 @@ pub(super) const JSON: [(&str, &str); 1] = [("content-type", "application/json")
 
 pub(super) type Asked = Result<Json<Value>, ApiError>;
 
-/// Answers from files, beside the event loop.
+/// Answers from files, outside the event loop.
 pub(super) async fn ask<T: Serialize + Send + 'static>(
     api: &Api,
     question: impl FnOnce(&Home, &Environment) -> Result<T, Failure> + Send + 'static,
@@ -46,7 +46,7 @@ pub(super) async fn ask<T: Serialize + Send + 'static>(
     document.await?.map(Json).map_err(|_| ApiError::bug())
 }
 
-/// Reads files, beside the event loop.
+/// Reads files, outside the event loop.
 pub(super) async fn read<T: Send + 'static>(
     api: &Api,
     question: impl FnOnce(&Home, &Environment) -> Result<T, Failure> + Send + 'static,
@@ -57,7 +57,7 @@ pub(super) async fn read<T: Send + 'static>(
 
 /// Looks for the status.
 pub(super) fn look_at_status(home: Home, env: Environment) -> SharedLook {
-    // All else that it shows stands in databases.
+    // All else that it shows is in databases.
     let files = vec![
         home.monitor(),
         home.spool_new(),

@@ -1,4 +1,4 @@
-//! What every request passes, in this order: our name and no other site's page; the token; the end of the
+//! Checks of every request, in this order: host name and origin; the token; the end of the
 //! daemon; how often. What comes after it is the owner's.
 
 use std::net::IpAddr;
@@ -51,7 +51,7 @@ pub(super) async fn pass(State(api): State<Arc<Api>>, request: Request, next: Ne
             .catch_unwind()
             .await
             .unwrap_or_else(|_| {
-                tracing::error!(%method, path, "a request ended in a bug of ours");
+                tracing::error!(%method, path, "internal error while handling a request");
                 ApiError::bug().into_response()
             }),
         Ok(Passed::Missing) => Json(json!({"status": "ok"})).into_response(),

@@ -1,4 +1,4 @@
-//! The routes. `openapi.json` beside this file describes them; a test compares the two.
+//! The routes. `openapi.json` next to this file describes them; a test compares the two.
 
 use std::sync::Arc;
 

@@ -131,7 +131,7 @@ impl SharedLook {
                         document,
                     });
             for one in waiting {
-                // Whoever has gone needs no answer.
+                // A caller that has gone needs no answer.
                 let _ = one.send(answer.clone());
             }
         }

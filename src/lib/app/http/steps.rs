@@ -1,4 +1,4 @@
-//! What a run does while its answer is written: thinks, uses a tool, tries again.
+//! The steps of a run while its answer is written: thinking, a tool, a retry.
 
 use serde_json::{Value, json};
 use tokio::sync::broadcast::Receiver;

@@ -8,7 +8,7 @@
 //! event: done         data: the document of `chat`     or     event: error   data: {"error":{…}}
 //! ```
 //!
-//! A comment goes out now and then, so that nobody between takes a silent line for a dead one.
+//! A comment goes out from time to time, so that nobody between takes a silent line for a dead one.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -55,7 +55,7 @@ pub(super) enum Piece<'a> {
     Failed(&'a ApiError),
 }
 
-/// Returns the events of a message that was taken in. Without a reader the message goes on by itself. But a client of OpenAI's
+/// Returns the events of a message that was accepted. Without a reader the message continues by itself. But a client of OpenAI's
 /// API knows no other way to stop it than to leave: when the last one has, it is stopped.
 pub(super) fn events(api: Arc<Api>, id: Id, form: Form) -> Response {
     let (sender, receiver) = mpsc::channel(BEHIND);

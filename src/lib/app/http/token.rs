@@ -1,7 +1,7 @@
 //! The bearer token: whether one is good enough to be used, and whether a request has it.
 //!
-//! Whoever has it is the owner, so it must not be guessed. On an address that other machines can reach it
-//! must be worth 128 bits; on this machine alone a short one is used, and warned of. What stands in examples
+//! Anyone who has it is the owner, so it must not be guessed. On an address that other machines can reach it
+//! must be worth 128 bits; on this machine alone a short one is used, and warned of. What is in examples
 //! and what a script leaves where nothing was set is refused everywhere.
 
 use base64::Engine;
@@ -42,7 +42,7 @@ const PLACEHOLDERS: &[&str] = &[
 ];
 /// What a token must be worth where others can try theirs.
 const MIN_BITS: f64 = 128.0;
-/// A random one of that strength has more different characters, but for one in a million.
+/// A random one of that strength has more different characters, except for one in a million.
 const MIN_DIFFERENT: usize = 8;
 
 /// A hint how to make a good one.

@@ -1,5 +1,5 @@
-//! Waiting for the answer of a message that was taken in. Whoever stops waiting changes nothing: the message
-//! goes on, and its answer stays where it can be asked for.
+//! Waiting for the answer of a message that was accepted. The one who stops waiting changes nothing: the message
+//! continues, and its answer stays where it can be asked for.
 
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! Wrong tokens and secrets, counted for each client and in all, on every route that takes one. Who sends many is told to
 //! wait. The right one is looked at first and always let in: nobody can shut the owner out by trying.
 //!
-//! So this spares work and log and is no protection of a weak token: what a token must be worth, [`token`](super::token)
+//! So this spares work and log and is not protection of a weak token: what a token must be worth, [`token`](super::token)
 //! says.
 
 use std::collections::HashMap;

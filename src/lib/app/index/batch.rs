@@ -6,7 +6,7 @@
 //! → nonsense
 //! ← {"error":{"code":"bad_data","message":"…","hint":"…"}}
 //! ```
-//! Beside `id`, `query`, `k` and `max_tokens` a line may have `source`, `after`, `before`, `strategy` and `min_score`.
+//! In addition to `id`, `query`, `k` and `max_tokens` a line may have `source`, `after`, `before`, `strategy` and `min_score`.
 
 use std::io::{BufRead, Read};
 
@@ -19,7 +19,7 @@ use crate::app::cli;
 use crate::app::cli::{Exit, Failure};
 use crate::memory::index::{Filter, Found, Query};
 
-/// A longer line is no question.
+/// A longer line is not a question.
 const MAX_LINE: u64 = 1 << 20;
 /// More results than this nobody reads.
 const MAX_RESULTS: usize = 100;
@@ -71,7 +71,7 @@ pub(super) fn run(context: &Context<'_>, find: &mut Answer<'_>) -> Result<Exit, 
         } else {
             answer(find, context, &line)
         };
-        // Whoever listened has gone.
+        // The listener has gone.
         if cli::stream(|out| writeln!(out, "{answer}")).is_none() {
             return Ok(Exit::Ok);
         }

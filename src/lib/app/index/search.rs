@@ -18,7 +18,7 @@ pub(super) fn run(context: &Context<'_>, wanted: &SearchArguments) -> Result<Exi
     let found = index::search(&context.place, &query)?;
     tell(context, wanted, &found);
     if !found.indexed && !context.shared.quiet {
-        // What it says of others is no failure of this search.
+        // What it says of others is not a failure of this search.
         let running = index::status(&context.place)
             .ok()
             .and_then(|status| status.running);

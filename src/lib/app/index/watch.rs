@@ -35,7 +35,7 @@ pub(super) fn run(context: &Context<'_>) -> Result<Exit, Failure> {
         path.parent() == Some(&state) && !watched.contains(path) && !is_facts
     };
     let handler = move |event: notify::Result<notify::Event>| {
-        // Reading is no change, and neither is what lies beside the facts; an error may hide one.
+        // Reading is not a change, and neither is what is next to the facts; an error may hide one.
         if event
             .as_ref()
             .is_ok_and(|event| event.kind.is_access() || event.paths.iter().all(&is_nothing))
@@ -80,7 +80,7 @@ fn index(context: &Context<'_>) -> Result<Outcome, Failure> {
     Ok(outcome)
 }
 
-/// Those of conversations that go on are among them: what one sums up is no longer sent, so it is indexed. That of
+/// Those of conversations that continue are among them: what one sums up is no longer sent, so it is indexed. That of
 /// the state is, for the facts.
 fn directories(context: &Context<'_>) -> [(PathBuf, RecursiveMode); 5] {
     let home = &context.home;

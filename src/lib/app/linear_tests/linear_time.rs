@@ -8,7 +8,7 @@ use nix::time::{ClockId, clock_gettime};
 const LONG: usize = 64_000;
 /// Work that is done so soon is not quadratic at this length, whatever it is.
 const SOON: Duration = Duration::from_millis(40);
-/// What four times the input may cost: 4 by instructions, and more where it no longer fits a cache beside what else
+/// What four times the input may cost: 4 by instructions, and more where it no longer fits a cache next to what else
 /// runs; quadratic work costs 16.
 const MOST: f64 = 8.0;
 /// A busy machine may spoil a measurement, but not all of them.
@@ -60,13 +60,18 @@ fn cpu(work: impl FnOnce()) -> Duration {
 
 /// Fails when `work`, called `name`, takes more than 8 times as long for four times the input, for any hostile text.
 pub(crate) fn check(name: &str, work: impl Fn(&str)) {
-    check_at(LONG, name, work);
+    check_at(LONG, name, &PIECES, work);
 }
 
-fn check_at(long: usize, name: &str, work: impl Fn(&str)) {
+/// As [`check`], of texts that are made of these pieces.
+pub(crate) fn check_pieces(name: &str, pieces: &[&str], work: impl Fn(&str)) {
+    check_at(LONG, name, pieces, work);
+}
+
+fn check_at(long: usize, name: &str, pieces: &[&str], work: impl Fn(&str)) {
     // As the daemon does: pages that the kernel takes and gives again are no part of the work.
     crate::sys::release_memory::keep_for_turns();
-    for piece in PIECES {
+    for piece in pieces {
         let text = |length: usize| piece.repeat(length / piece.chars().count());
         let (quarter, whole) = (text(long / 4), text(long));
         let mut ratio = 0.0;
@@ -101,7 +106,7 @@ fn quadratic_work_is_seen_and_linear_work_is_not() {
             .sum();
         std::hint::black_box(ends);
     };
-    let seen = std::panic::catch_unwind(|| check_at(LONG / 8, "quadratic", quadratic));
+    let seen = std::panic::catch_unwind(|| check_at(LONG / 8, "quadratic", &PIECES, quadratic));
     assert!(seen.is_err());
     check("linear", |text| {
         drop(std::hint::black_box(text.to_uppercase()))

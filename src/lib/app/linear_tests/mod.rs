@@ -10,7 +10,7 @@ use crate::channel::telegram;
 use crate::parsers::{Check, PARSERS};
 use crate::{agent, control, jobs, language, media, memory, net, secret, text, trust};
 use instructions::{Case, measure, not_linear};
-use linear_time::check;
+use linear_time::{check, check_pieces};
 
 type Work = (&'static str, fn(&str));
 
@@ -102,12 +102,26 @@ const NOTES: [Work; 3] = [
     }),
 ];
 
-const PLANS: [Work; 2] = [
+const PLANS: [Work; 3] = [
     ("a plan", |text| drop(agent::plan::read(text))),
     ("a plan in JSON", |text| {
         let plan = format!("[{{\"kind\":\"send\",\"text\":\"{text}");
         drop(agent::plan::read(&plan));
     }),
+    ("the words of a plan", |text| {
+        drop(agent::plan::words(&[text, text]))
+    }),
+];
+/// What could begin a task.
+const BEGINNINGS: [&str; 8] = [
+    "[{",
+    "{\"",
+    "[{\"kind\":",
+    "# send\n",
+    "```\n",
+    "{\"kind\":\"send\",\"text\":\"",
+    "⟦",
+    "\"kind\":",
 ];
 
 fn check_all(works: &[Work]) {
@@ -149,6 +163,9 @@ fn what_is_drawn_from_answers_and_notes() {
 #[test]
 fn plans_of_a_model() {
     check_all(&PLANS);
+    for (name, work) in PLANS {
+        check_pieces(name, &BEGINNINGS, work);
+    }
 }
 
 /// Characters of the shorter text that instructions are counted for: below valgrind everything takes fifty times as long.
@@ -169,7 +186,7 @@ const COUNTED: [&str; 12] = [
     "4111 1111 ",
     "call Ana by Friday; ",
 ];
-/// Where a seed is made longer: these in the place of its longest word, besides the seed again and again.
+/// Where a seed is made longer: these in the place of its longest word, besides the seed, repeated.
 const FILLINGS: [&str; 3] = ["a ", "[", "\u{202e}"];
 
 fn texts() -> Vec<Case> {

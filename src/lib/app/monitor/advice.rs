@@ -1,4 +1,4 @@
-//! What a person does about a daemon that does nothing: the commands, as they are typed here.
+//! Advice about a daemon that is not running or not responding: commands to paste.
 
 use crate::app::cli::{Shared, quote};
 use crate::app::systemd_unit::Unit;

@@ -1,7 +1,7 @@
 //! One frame: what is so, on as many lines as there are.
 //!
-//! Facts stand above the lanes, each always in its place, so that a frame which is looked at all day
-//! does not jump. When the lines do not fit, the frame is made again with less detail, until it does.
+//! Facts are above the lanes, each always in its place, so that a frame which is looked at all day
+//! does not jump. When the lines do not fit, the frame is rebuilt with less detail, until it does.
 
 use super::View;
 use super::sections;

@@ -1,10 +1,11 @@
-//! Whether the daemon lives, and how: told by its lock first, by monitor.json second.
+//! The health of the daemon: determined by its lock first, by monitor.json second.
 
-use crate::app::cli::Exit;
+use crate::app::cli::{Exit, Failure};
 use crate::clock;
 use crate::config::Home;
 use crate::monitor_state;
 use crate::monitor_state::{STALE_MS, State};
+use crate::standby;
 use crate::sys;
 use crate::sys::lock;
 
@@ -13,7 +14,7 @@ use crate::sys::lock;
 pub(super) struct Health {
     /// The process that holds the lock, 0 when it says none; `None` when nobody holds it.
     pub(super) pid: Option<i32>,
-    /// monitor.json, whoever wrote it; `None` when there is none that can be read.
+    /// monitor.json, no matter which process wrote it; `None` when there is none that can be read.
     pub(super) file: Option<State>,
     /// When the lock was taken, or a file that cannot be read was written, whichever is later.
     touched_at: Option<i64>,
@@ -23,6 +24,29 @@ pub(super) struct Health {
     is_full: bool,
     /// That settings files are not as the daemon has read them.
     unread_settings: Option<String>,
+    /// Why no daemon may run here.
+    pub(super) not_here: Option<NotHere>,
+}
+
+/// That the agent may not run in this home: it was handed over or replaced, or waits as a standby.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct NotHere {
+    /// That, and what to do.
+    pub(super) why: Failure,
+    /// What is wrong with it; `None` for a standby that has a fresh copy.
+    pub(super) alarm: Option<String>,
+}
+
+impl NotHere {
+    /// Returns it for `home`; `None` where the agent may run.
+    fn read(home: &Home) -> Option<Self> {
+        let why = Failure::from(standby::may_run(home).err()?);
+        let alarm = match standby::read(home) {
+            Ok(record) => record.and_then(|record| record.alarm(clock::now_ms())),
+            Err(_) => Some(why.message.clone()),
+        };
+        Some(Self { why, alarm })
+    }
 }
 
 /// How the daemon is.
@@ -59,10 +83,12 @@ impl Health {
         let mut file = monitor_state::read(&home.monitor())?;
         let pid = lock::holder(&home.lock())?;
         let mut boot_id = String::new();
+        let mut not_here = None;
         if pid.is_none() {
             // It may have ended between the two looks; now nobody writes any more.
             file = monitor_state::read(&home.monitor())?;
             boot_id = monitor_state::boot_id();
+            not_here = NotHere::read(home);
         }
         let unreadable = file.is_none().then(|| sys::modified_at(&home.monitor()));
         let mut health = Self {
@@ -72,6 +98,7 @@ impl Health {
             boot_id,
             is_full: sys::is_full(home.state()),
             unread_settings: None,
+            not_here,
         };
         let unread = health.live().and_then(|state| state.unread_settings(home));
         health.unread_settings = unread;
@@ -109,7 +136,7 @@ impl Health {
                     }
                 }
             },
-            (Some(pid), Some(state)) if is_of(pid, state) => match since(&state.updated_at) {
+            (Some(pid), Some(state)) if state.is_of(pid) => match since(&state.updated_at) {
                 // The file tells no more where nothing can be written.
                 _ if self.is_full && !state.stopping => Life::Full,
                 silent_ms if silent_ms > STALE_MS => Life::Stale { silent_ms },
@@ -127,7 +154,7 @@ impl Health {
 
     /// Returns monitor.json when it is of the daemon that holds the lock, or of the last one.
     pub(super) fn own(&self) -> Option<&State> {
-        let is_own = |state: &&State| self.pid.is_none_or(|pid| is_of(pid, state));
+        let is_own = |state: &&State| self.pid.is_none_or(|pid| state.is_of(pid));
         self.file.as_ref().filter(is_own)
     }
 
@@ -151,12 +178,6 @@ impl Life {
             Self::Never | Self::Stopped { .. } | Self::Dead { .. } => Exit::NoDaemon,
         }
     }
-}
-
-/// Returns whether the file was written by the process `pid` that holds the lock; when one of them
-/// names no process, it is taken for so, and its age decides.
-fn is_of(pid: i32, state: &State) -> bool {
-    pid == 0 || state.pid == 0 || u32::try_from(pid) == Ok(state.pid)
 }
 
 #[cfg(test)]
@@ -194,7 +215,7 @@ mod tests {
             (Some(7), Some(file(7, 60_001)), stale(60_001), Exit::Failed),
             (Some(7), Some(stopping.clone()), Life::Stopping, Exit::Ok),
             (Some(7), Some(ended.clone()), Life::Stopping, Exit::Ok),
-            // A file of the daemon before is no sign of this one.
+            // A file of the daemon before is not a sign of this one.
             (Some(7), None, starting, Exit::Ok),
             (Some(7), Some(file(6, 3_600_000)), starting, Exit::Ok),
             (Some(0), Some(file(6, 61_000)), stale(61_000), Exit::Failed),

@@ -13,7 +13,7 @@ const VERY_WIDE: usize = 180;
 /// The last column is left out when it would be narrower.
 const MIN_LAST: usize = 12;
 /// Spans and what is done change all the time; with room for the longest of every day they do not
-/// move what stands beside them: `59m 59s`, `waiting to retry`.
+/// move what is next to them: `59m 59s`, `waiting to retry`.
 const STEADY: (usize, usize) = (7, 16);
 const TIGHT: usize = 36;
 

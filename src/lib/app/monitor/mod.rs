@@ -165,6 +165,7 @@ pub fn main() -> ExitCode {
 /// Prints the frame, or monitor.json, and returns what the daemon's life means as an exit code.
 pub(super) fn show(shared: &Shared, json: bool, color: Color) -> Result<Exit, Failure> {
     let (env, home) = shared.home()?;
+    cli::named_settings_must_be_there(&home)?;
     cli::must_be_there(&home)?;
     if json {
         let health = Health::read(&home)?;

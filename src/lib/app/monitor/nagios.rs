@@ -5,7 +5,7 @@ use std::cell::Cell;
 use std::process::ExitCode;
 
 use super::View;
-use super::health::Life;
+use super::health::{Life, NotHere};
 use super::lane_table;
 use super::numbers::{dollars, span};
 use super::styled_line::clean;
@@ -75,7 +75,7 @@ fn line(view: &View, faults: Vec<String>) -> (Level, String) {
     let mut found = vec![life(view)];
     found.extend(troubles(view));
     found.extend(faults.into_iter().map(|fault| (Level::Warning, fault)));
-    // The worst first; what is well is not said beside it, but for how the daemon is.
+    // The worst first; what is well is not said in addition to it, except for how the daemon is.
     found.sort_by_key(|(level, _)| std::cmp::Reverse(*level));
     let worst = found.first().map_or(Level::Unknown, |(level, _)| *level);
     let said: Vec<String> = found.into_iter().map(|(_, words)| words).collect();
@@ -87,6 +87,14 @@ fn line(view: &View, faults: Vec<String>) -> (Level, String) {
 }
 
 fn life(view: &View) -> (Level, String) {
+    match &view.health.not_here {
+        // Its copies come in: all that is asked of it.
+        Some(NotHere { why, alarm: None }) => return (Level::Ok, why.message.clone()),
+        Some(NotHere {
+            alarm: Some(alarm), ..
+        }) => return (Level::Critical, alarm.clone()),
+        None => {}
+    }
     let live = view.health.live();
     let up = |word: &str| match live.and_then(|state| clock::parse_rfc3339(&state.started_at)) {
         Some(at) => format!("{word}, up {}", span(view.now - at)),

@@ -3,7 +3,7 @@
 
 use super::View;
 use super::frame::{Page, join};
-use super::health::Life;
+use super::health::{Life, NotHere};
 use super::lane_table;
 use super::lane_table::Wanted;
 use super::numbers::{dollars, list, since, span};
@@ -83,6 +83,10 @@ pub(super) fn head(view: &View, columns: usize) -> Line {
 /// What a person does now, when the daemon does nothing.
 pub(super) fn next_step(page: &mut Page, view: &View) {
     let mut say = |name: &str, words: &str| page.say(name, Ink::Plain, words);
+    if let Some(NotHere { why, .. }) = &view.health.not_here {
+        say("not here", &why.message);
+        return say("", why.hint.as_deref().unwrap_or_default());
+    }
     let (name, steps) = match view.life() {
         Life::Up | Life::Starting { .. } => return,
         Life::Full => {

@@ -138,7 +138,7 @@ pub(super) fn chop(words: &str, columns: usize) -> Vec<String> {
     loop {
         let mut head = fitting(rest, columns);
         if head.is_empty() {
-            // A letter wider than the line stands on one of its own, before this would turn in circles.
+            // A letter wider than the line is on one of its own, before this would turn in circles.
             head = rest.graphemes(true).next().unwrap_or_default();
         }
         lines.push(head.to_owned());

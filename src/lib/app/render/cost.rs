@@ -1,4 +1,4 @@
-//! What was spent, as a table with its sum, then what the limits leave.
+//! Costs as a table with its sum, then the remaining budget of the limits.
 
 use super::Context;
 use crate::app::cli;
@@ -78,6 +78,12 @@ fn lines(cost: &Cost, room: usize) -> Vec<String> {
             models.join(", ")
         ));
     }
+    if cost.later_calls > 0 {
+        lines.push(format!(
+            "not in the sum, for their time has not come: {}, made while a clock was ahead; agent-send --cost all has them",
+            text::counted(cost.later_calls, "call")
+        ));
+    }
     lines
 }
 
@@ -144,7 +150,7 @@ fn row(name: String, numbers: &Numbers) -> Vec<String> {
     ]
 }
 
-/// A session goes by its key; its id stands where the key is not known.
+/// A session goes by its key; its id is where the key is not known.
 fn name(group: &Group) -> String {
     match &group.key {
         Some(key) if group.archived => format!("{key} (archived)"),
@@ -198,6 +204,7 @@ mod tests {
             cache_read_ratio: None,
             calls: 5,
             unpriced_calls: 2,
+            later_calls: 1,
             models: vec![
                 model("primary", numbers(3, 0, 0.01234)),
                 model("local", numbers(2, 2, 0.0)),
@@ -225,6 +232,7 @@ mod tests {
                 "total today      5  24.6k    1.3k           0            0   $0.0123",
                 "limit today: $5.00, $4.9877 left",
                 "not in the sum, for they have no price: 2 calls of local",
+                "not in the sum, for their time has not come: 1 call, made while a clock was ahead; agent-send --cost all has them",
             ]
         );
     }
@@ -247,6 +255,7 @@ mod tests {
             by: Some(By::Session),
             groups,
             unpriced_calls: 0,
+            later_calls: 0,
             estimated_usd: 0.2,
             period: Period::Week,
             caps: Caps::default(),

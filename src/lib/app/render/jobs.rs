@@ -70,6 +70,11 @@ fn row(job: &Job, zone: chrono_tz::Tz) -> Vec<String> {
     let own = field("tz")
         .filter(|own| own != zone.name())
         .map_or_else(String::new, |own| format!(" {own}"));
+    // When it comes, in the reader's zone, stands in the next column.
+    let when = match field("schedule") {
+        Some(at) if at.starts_with("at ") => "once".to_owned(),
+        schedule => schedule.unwrap_or_default(),
+    };
     let result = [field("last_status"), field("last_error")]
         .into_iter()
         .flatten()
@@ -78,7 +83,7 @@ fn row(job: &Job, zone: chrono_tz::Tz) -> Vec<String> {
     vec![
         field("id").unwrap_or_default(),
         field("name").unwrap_or_default(),
-        format!("{}{own}", field("schedule").unwrap_or_default()),
+        format!("{when}{own}"),
         next,
         time("last_at").unwrap_or_else(|| "-".to_owned()),
         if result.is_empty() {

@@ -78,7 +78,7 @@ impl Context<'_> {
         exit
     }
 
-    /// Says a word beside the data.
+    /// Says a word in addition to the data.
     pub(crate) fn note(&self, words: &str) {
         if !self.quiet {
             cli::err(&format!("{}: {words}", self.program));

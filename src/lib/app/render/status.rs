@@ -1,4 +1,4 @@
-//! What the daemon is, and what is open.
+//! The state of the daemon, and open work.
 
 use super::Context;
 use crate::app::cli;
@@ -119,7 +119,7 @@ pub(crate) fn queue(context: &Context<'_>, queue: &Queue) -> Exit {
 }
 
 /// Returns the queue for a terminal. Ids and reasons are whole: they are what somebody wants to copy. More lines of a
-/// question stand indented below its first, so that none looks like a row.
+/// question are indented below its first, so that none looks like a row.
 fn queue_lines(queue: &Queue) -> Vec<String> {
     let mut short = queue.clone();
     for one in &mut short.approvals {

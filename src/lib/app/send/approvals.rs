@@ -1,11 +1,11 @@
-//! The owner's word in a shell: what the agent asks for is shown to whoever waits for its answer, and
+//! The owner's word in a shell: what the agent asks for is shown to the one who waits for its answer, and
 //! `--approve` and `--deny` decide.
 
 use std::io::BufRead;
 
 use super::arguments::parse_request;
 use super::submit;
-use super::typed;
+use super::type_ahead;
 use super::wait;
 use crate::app::cli;
 use crate::app::cli::{Exit, Failure};
@@ -124,7 +124,7 @@ impl Asks {
     /// Takes the word that was typed, if a line was, while an answer is waited for. The terminal itself makes
     /// lines then, so reading one never waits.
     pub(super) fn read_typed(&mut self, home: &Home) {
-        if !typed::there_is_input() {
+        if !type_ahead::there_is_input() {
             return;
         }
         let mut line = String::new();
@@ -148,7 +148,7 @@ impl Asks {
         }
     }
 
-    /// Shows what is asked for and was not shown, beside the reply; at a prompt (`person`) the word may be
+    /// Shows what is asked for and was not shown, in addition to the reply; at a prompt (`person`) the word may be
     /// given there.
     pub(super) fn tell(&mut self, reply: &Reply, person: bool) {
         let new: Vec<&Ask> = reply

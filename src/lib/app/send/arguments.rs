@@ -100,12 +100,12 @@ pub(super) struct MessageFlags {
     #[arg(long, value_name = "NAME", default_value = "cli")]
     pub from: String,
     /// Speak in this conversation: a session id or key, a contact, or a new name
-    #[arg(long, value_name = "SESSION")]
+    #[arg(long, value_name = "SESSION", allow_negative_numbers = true)]
     pub session: Option<String>,
     /// Give a file with the words, which the agent reads and does not act on (--trusted: as your words); with --raw it is sent; may be repeated
     #[arg(long, value_name = "FILE", conflicts_with_all = ["system", "notify"])]
     pub attach: Vec<PathBuf>,
-    /// How much the model is told beside the words: full, operational, or a tier of agent.toml
+    /// How much the model receives in addition to the words: full, operational, or a tier of agent.toml
     #[arg(long, value_name = "TIER")]
     pub tier: Option<String>,
     /// The model to use, by its configured name
@@ -136,7 +136,7 @@ pub(super) struct MessageFlags {
     #[arg(long, requires = "to", conflicts_with_all = ["from", "session", "tier", "model", "untrusted", "source"])]
     pub raw: bool,
     /// Of --raw and --job add: a numeric chat id, an @username, a name, or owner
-    #[arg(long, value_name = "CONTACT")]
+    #[arg(long, value_name = "CONTACT", allow_negative_numbers = true)]
     pub to: Option<String>,
 }
 
@@ -169,10 +169,10 @@ pub(super) struct JobFlags {
     /// Of --job add: its answer goes to --to CONTACT, or to the owner
     #[arg(long, requires = "job")]
     pub deliver: bool,
-    /// Of --job add: the text goes out as it is, with no model call
+    /// Of --job add: the text is sent as it is, with no model call
     #[arg(long, requires = "job")]
     pub literal: bool,
-    /// Of --job add: think in the conversation of whoever hears the answer, not in one of its own
+    /// Of --job add: think in the conversation of the one who hears the answer, not in one of its own
     #[arg(long, requires = "job")]
     pub main: bool,
     /// Of --job add: what happens to times that pass while no daemon runs
@@ -198,13 +198,17 @@ pub(super) struct Verbs {
     #[arg(long, value_name = "ID")]
     pub result: Option<String>,
     /// Stop what runs in a session; alone: everywhere
-    #[arg(long, value_name = "SESSION", num_args = 0..=1)]
+    #[arg(long, value_name = "SESSION", num_args = 0..=1, allow_negative_numbers = true)]
     pub stop: Option<Option<String>>,
     /// Archive a session and begin a new one; all: every session
-    #[arg(long, value_name = "all|CONTACT|SESSION")]
+    #[arg(
+        long,
+        value_name = "all|CONTACT|SESSION",
+        allow_negative_numbers = true
+    )]
     pub reset: Option<String>,
     /// Sum up the older part of a session; alone: of the shell's own
-    #[arg(long, value_name = "SESSION", num_args = 0..=1)]
+    #[arg(long, value_name = "SESSION", num_args = 0..=1, allow_negative_numbers = true)]
     pub compact: Option<Option<String>>,
     /// Approve a call that the agent asked for; alone: the only pending one
     #[arg(long, value_name = "ID", num_args = 0..=1)]
@@ -222,7 +226,7 @@ pub(super) struct Verbs {
     #[arg(long, value_name = "RUN", num_args = 0..=1)]
     pub undo: Option<Option<String>>,
     /// Who may talk in Telegram: list (default), approve CODE, revoke ID, owner, block ID, unblock ID, mute ID, unmute ID
-    #[arg(long, value_name = "VERB", num_args = 0..=2)]
+    #[arg(long, value_name = "VERB", num_args = 0..=2, allow_negative_numbers = true)]
     pub pair: Option<Vec<String>>,
     /// Which skills the agent may use: list (default), show, accept, reject, remove, test, timeline, trust NAME or NAME@HASH, distrust NAME
     #[arg(long, value_name = "VERB", num_args = 0..=2)]
@@ -243,10 +247,10 @@ pub(super) struct Verbs {
     #[arg(long)]
     pub sessions: bool,
     /// Show a conversation, by session id or key, contact or @username
-    #[arg(long, value_name = "TARGET")]
+    #[arg(long, value_name = "TARGET", allow_negative_numbers = true)]
     pub history: Option<String>,
     /// Show why an answer came as it did: of a run, a message's id, or the number of a sent one
-    #[arg(long, value_name = "MESSAGE|RUN")]
+    #[arg(long, value_name = "MESSAGE|RUN", allow_hyphen_values = true)]
     pub explain: Option<String>,
     /// Show what waits, what is being delivered, and the dead letters; retry or drop these, by id or all
     #[arg(long, value_names = ["retry|drop", "ID|all"], num_args = 0..=2)]
@@ -308,6 +312,12 @@ impl Arguments {
         if self.text.is_some() && !self.jobs.adds() && self.jobs.job.is_some() {
             let what = "--job takes a text only with add";
             return Err(Failure::usage(what).hint("agent-send --job --help"));
+        }
+        let from_stdin = message.attach.iter().filter(|file| file.as_os_str() == "-");
+        let count = from_stdin.count() + usize::from(self.text.as_deref() == Some("-"));
+        if count > 1 && !message.attach.is_empty() {
+            let what = "standard input is read once: as the words, or as a file with --attach -";
+            return Err(Failure::usage(what).hint("agent-send --help"));
         }
         let from = &message.from;
         if from.is_empty() || from.chars().count() > MAX_NAME || from.contains(char::is_control) {

@@ -1,4 +1,4 @@
-//! What may stand behind the words of a command line, for the completions of the shells: `agent-send --complete
+//! What may be behind the words of a command line, for the completions of the shells: `agent-send --complete
 //! WORDS` prints one candidate a line, and nothing where any word may stand.
 
 use crate::app::cli::{Failure, Shared};
@@ -27,7 +27,7 @@ pub(super) fn after(words: &[String]) -> Vec<String> {
     known.unwrap_or_default()
 }
 
-/// Returns what may stand behind these words in this home.
+/// Returns what may be behind these words in this home.
 pub(super) fn after_words(
     words: &[&str],
     env: &Environment,

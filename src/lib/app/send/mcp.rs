@@ -154,6 +154,15 @@ pub(super) fn lines(standing: &ServerStatus) -> Vec<String> {
             .iter()
             .map(|why| format!("     broken: {}", text::visible(why))),
     );
+    // What it is broken by is its last failure.
+    let past = standing
+        .last_failure
+        .iter()
+        .filter(|_| standing.broken.is_none());
+    lines.extend(past.map(|mcp::Failure { at, why }| {
+        let at = clock::rfc3339(*at);
+        format!("     failed last at {at}: {}", text::visible(why))
+    }));
     for tool in standing.offer.iter().flat_map(|offer| &offer.tools) {
         lines.extend(of_tool(tool));
     }
@@ -279,6 +288,9 @@ fn document(standing: &ServerStatus) -> Value {
         "on": standing.off.is_none(),
         "why": standing.off.as_ref().map(ToString::to_string),
         "broken": standing.broken,
+        "last_failure": standing.last_failure.as_ref().map(|failure| json!({
+            "at": clock::rfc3339(failure.at), "why": failure.why,
+        })),
         "sha256": standing.offer.as_ref().map(|offer| &offer.sha256),
         "tools": standing.offer.as_ref().map(|offer| &offer.tools),
     })
@@ -325,10 +337,11 @@ mod tests {
             name: "s".to_owned(),
             off: Some(Off::Changed),
             broken: Some("it exited".to_owned()),
+            last_failure: None,
             offer: Some(offer),
         };
         let expected = [
-            "off  s  it offers something else than you trusted; once you have read it: agent-send --mcp trust s@0123456789abcdef",
+            "off  s  its tools have changed since you trusted it; once you have read it: agent-send --mcp trust s@0123456789abcdef",
             "     broken: it exited",
             "     s_add: Add\\u{200b} it. Then \\u{1b}[2Jmore.",
             "       a: array. What",
@@ -343,5 +356,16 @@ mod tests {
         let expected = expected.iter().chain(&expected[3..8]).chain([&reads]);
         let expected: Vec<&str> = expected.copied().collect();
         assert_eq!(lines(&standing), expected);
+        // One that works again tells its last failure, so that one which hangs now and then is seen.
+        let (at, why) = (1_700_000_000_000, "it hung".to_owned());
+        let standing = ServerStatus {
+            broken: None,
+            last_failure: Some(mcp::Failure { at, why }),
+            ..standing
+        };
+        assert_eq!(
+            lines(&standing)[1],
+            "     failed last at 2023-11-14T22:13:20.000Z: it hung"
+        );
     }
 }

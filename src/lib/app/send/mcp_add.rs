@@ -129,7 +129,7 @@ fn parse_words(name: &str, words: &[String], program: &[String]) -> Result<Entry
     for word in words {
         let (key, value) = word
             .split_once('=')
-            .ok_or_else(|| format!("{word:?} is no KEY=VALUE; the command stands behind --"))?;
+            .ok_or_else(|| format!("{word:?} is not KEY=VALUE; the command comes after --"))?;
         let value: toml::Value = match key {
             "network" => match value {
                 "true" => true.into(),

@@ -1,6 +1,9 @@
 //! A message on its way to the daemon: what is said, to whom, and with which files.
 
-use std::path::PathBuf;
+use std::fs::{DirBuilder, File};
+use std::io::Read;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
 
 use super::arguments::{Arguments, MAX_NAME, MessageFlags, parse_data, parse_id};
 use super::submit;
@@ -14,6 +17,9 @@ use crate::control::{Attachment, Command, Id, Words};
 use crate::message::Address;
 use crate::people::People;
 use crate::{config, text};
+
+/// The most that is read of standard input as a file, bytes: more than a file may have.
+const MAX_STDIN: u64 = (20 << 20) + 1;
 
 /// Sends a message, and prints its reply when that is waited for.
 pub(super) fn send(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, Failure> {
@@ -102,12 +108,45 @@ pub(super) fn attach(home: &Home, files: &[PathBuf], id: &Id) -> Result<Vec<Atta
         return Ok(Vec::new());
     }
     submit::make_spool(home)?;
-    attachments::leave(&home.spool_tmp(), &home.spool_new(), id, files).map_err(|error| match error
-    {
+    let dir = home.spool_tmp().join(format!("{id}.stdin"));
+    let piped = match files.iter().any(|file| file.as_os_str() == "-") {
+        true => Some(keep_stdin(&dir)?),
+        false => None,
+    };
+    let place = |file: &PathBuf| match &piped {
+        Some(kept) if file.as_os_str() == "-" => kept.clone(),
+        _ => file.clone(),
+    };
+    let files: Vec<PathBuf> = files.iter().map(place).collect();
+    let left = attachments::leave(&home.spool_tmp(), &home.spool_new(), id, &files);
+    if piped.is_some() {
+        // Best effort: it lies where drafts do.
+        let _ = std::fs::remove_dir_all(&dir);
+    }
+    left.map_err(|error| match error {
         attachments::Error::Io(error) => error.into(),
         error @ attachments::Error::Unfit { .. } => Failure::usage(error.to_string())
             .hint("nothing was sent; regular files of at most 20 MB are taken, 20 with a message"),
     })
+}
+
+/// Writes standard input, as far as a file may go, to a file in `dir` and returns its path.
+fn keep_stdin(dir: &Path) -> Result<PathBuf, Failure> {
+    let fail = |error| Failure::io(format!("standard input cannot be kept: {error}"));
+    let path = dir.join("stdin.txt");
+    let keep = || {
+        DirBuilder::new().mode(0o700).create(dir)?;
+        let mut file = File::options()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&path)?;
+        // One byte more is told as too much.
+        let mut stdin = std::io::stdin().lock().take(MAX_STDIN);
+        std::io::copy(&mut stdin, &mut file)
+    };
+    keep().map_err(fail)?;
+    Ok(path)
 }
 
 /// Refuses what nobody could carry out, before anything is sent: names that are unknown or ambiguous, and words that

@@ -1,6 +1,6 @@
 //! `agent-send`: talk to the daemon from a shell.
 //!
-//! A message is safe when this program ends: it lies in the spool, whether a daemon listens or
+//! A message is safe when this program ends: it is in the spool, whether a daemon listens or
 //! not. The same `--id` is the same message, so a retry never doubles.
 
 mod approvals;
@@ -20,7 +20,7 @@ mod skill_learned;
 mod steps;
 mod stream;
 pub(super) mod submit;
-mod typed;
+mod type_ahead;
 mod wait;
 
 use std::process::ExitCode;
@@ -75,6 +75,7 @@ fn run(arguments: &Arguments) -> Result<Exit, Failure> {
         quiet: arguments.shared.quiet,
     };
     arguments.check()?;
+    cli::named_settings_must_be_there(&home)?;
     cli::must_be_there(&home)?;
     if let Some(words) = &arguments.jobs.job {
         return job::job(&context, words, arguments);

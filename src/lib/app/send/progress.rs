@@ -1,4 +1,4 @@
-//! What a person sees on a terminal while the agent works: one line on stderr that goes away.
+//! Progress on a terminal while the agent works: one temporary line on stderr.
 
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ const DELAY: Duration = Duration::from_millis(300);
 /// The daemon writes its monitor at most ten times a second; a person reads no faster than this.
 const REFRESH: Duration = Duration::from_millis(250);
 
-/// The spinner; nothing where stderr is no terminal.
+/// The spinner; nothing where stderr is not a terminal.
 pub(super) struct Progress {
     bar: Option<ProgressBar>,
     begun: Instant,
@@ -97,7 +97,7 @@ fn message(home: &Home, answer: Option<&Reply>) -> String {
     if let Some(waits_for) = &answer.waits_for {
         return text::shorten(&text::visible(waits_for), 100);
     }
-    // A monitor that cannot be read shows nothing; the answer comes all the same.
+    // A monitor that cannot be read shows nothing; the answer comes nevertheless.
     let state = monitor_state::read(&home.monitor())
         .ok()
         .flatten()

@@ -248,6 +248,9 @@ fn list(context: &Context<'_>, skills: &Skills) -> Result<Exit, Failure> {
             let words = format!("needs {}: {lacks}", standing.needs.words());
             cli::out(&format!("     {}", text::visible(&words)));
         }
+        for mistake in &standing.mistakes {
+            cli::out(&format!("     {}", text::visible(mistake)));
+        }
         if let Some(words) = skill_learned::counted(&counts(&standing.name)) {
             cli::out(&format!("     {words}"));
         }
@@ -284,6 +287,7 @@ fn document(
         "description": standing.description,
         "needs": standing.needs,
         "lacks": standing.needs.lacking(here),
+        "mistakes": standing.mistakes,
         "sha256": standing.sha256.as_ref().ok(),
         "trusted_sha256": standing.trusted,
         "counts": counts,

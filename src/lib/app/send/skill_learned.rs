@@ -1,5 +1,5 @@
 //! `--skill` for what the agent learns: proposals, how often a skill was of use, and its examples. Works without a
-//! daemon, but for `test`.
+//! daemon, except for `test`.
 
 use std::time::Duration;
 
@@ -134,8 +134,8 @@ pub(super) fn counted(counts: &Counts) -> Option<String> {
 }
 
 fn show(context: &Context<'_>, skills: &Skills, name: &str) -> Result<Exit, Failure> {
-    let shelf = skills.shelf();
-    let skill = shelf.get(name);
+    let catalog = skills.catalog();
+    let skill = catalog.get(name);
     let mut proposals = skills.proposals().into_iter();
     let proposal = proposals.find(|one| one.name == name);
     if skill.is_none() && proposal.is_none() {
@@ -212,11 +212,11 @@ fn timeline(context: &Context<'_>, skills: &Skills) -> Exit {
     Exit::Ok
 }
 
-/// Runs the examples of a skill, each in a conversation of its own. They are messages like others: they cost what they
+/// Runs the examples of a skill, each in a separate conversation. They are messages like others: they cost what they
 /// cost, and what they do is done.
 fn test(context: &Context<'_>, skills: &Skills, name: &str) -> Result<Exit, Failure> {
-    let shelf = skills.shelf();
-    let skill = shelf.get(name).ok_or_else(|| {
+    let catalog = skills.catalog();
+    let skill = catalog.get(name).ok_or_else(|| {
         let what = format!("no skill {:?} is on", text::visible(name));
         Failure::failed(what).hint("agent-send --skill lists them")
     })?;

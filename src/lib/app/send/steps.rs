@@ -1,4 +1,4 @@
-//! What the agent does for an answer, a line for each tool: read from the transcript, where the daemon writes each step
+//! The steps of an answer, a line for each tool: read from the transcript, where the daemon writes each step
 //! before the next.
 
 use std::fs::File;
@@ -66,7 +66,7 @@ impl Steps {
         let Some(file) = &mut self.file else {
             return Vec::new();
         };
-        // What cannot be read is not shown; the answer comes all the same.
+        // What cannot be read is not shown; the answer comes nevertheless.
         if file.read_to_end(&mut self.rest).is_err() {
             return Vec::new();
         }

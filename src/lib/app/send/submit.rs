@@ -12,7 +12,7 @@ use crate::config::{Environment, Home};
 use crate::control::attachments;
 use crate::control::replies::{Reply, Status};
 use crate::control::{Command, Id, MAX_COMMAND, encode, spool};
-use crate::message::{Address, Source};
+use crate::message::{Address, Envelope, Source, Trust};
 use crate::people::{Contact, People};
 use crate::session::Index;
 use crate::sys::fifo;
@@ -54,6 +54,7 @@ pub(super) fn post_named(
                 verb: first.source.as_str().to_owned(),
                 text: first.text.clone(),
                 files: first.attachments.len(),
+                flags: flags_of_queue(&first),
             });
             Err(clash(id, first, &Said::by(command)))
         }
@@ -65,6 +66,8 @@ struct Said {
     verb: String,
     text: String,
     files: usize,
+    /// Those by which it is another command, beside its words and files.
+    flags: Vec<String>,
 }
 
 impl Said {
@@ -72,7 +75,7 @@ impl Said {
         let value = serde_json::to_value(command).unwrap_or_default();
         let text = |name: &str| value[name].as_str().unwrap_or_default().to_owned();
         let verb = match command {
-            // As the queue calls it, whose message may stand beside it.
+            // As the queue calls it, whose message may be next to it.
             Command::User { .. } => Source::Cli.as_str().to_owned(),
             _ => text("cmd"),
         };
@@ -80,6 +83,7 @@ impl Said {
             verb,
             text: text("text"),
             files: value["attachments"].as_array().map_or(0, Vec::len),
+            flags: flags(&value),
         }
     }
 
@@ -93,12 +97,60 @@ impl Said {
     }
 }
 
+/// Returns the flags of a message in the spool that the queue keeps, too.
+fn flags(command: &serde_json::Value) -> Vec<String> {
+    let text = |flag: &str, name: &str| Some(format!("{flag} {}", command[name].as_str()?));
+    let is_set = |flag: &str, name: &str| (command[name] == true).then(|| flag.to_owned());
+    [
+        text("--from", "sender"),
+        text("--model", "model"),
+        text("--tier", "tier"),
+        is_set("--untrusted", "untrusted"),
+        is_set("--trusted", "trusted"),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+/// Returns the same of a message in the queue.
+fn flags_of_queue(first: &Envelope) -> Vec<String> {
+    flags(&serde_json::json!({
+        "sender": (first.source == Source::Cli).then_some(&first.sender.id),
+        "model": first.model,
+        "tier": first.tier,
+        "untrusted": first.trust == Trust::Other && first.source != Source::Notify,
+        "trusted": first.trusted,
+    }))
+}
+
+/// Returns both as a person sees the difference: what the lines lack, and a sentence where they still say the same.
+fn shown(first: &Said, now: &Said) -> (String, String, &'static str) {
+    let (mut one, mut other) = (first.show(), now.show());
+    if one != other {
+        return (one, other, "");
+    }
+    let only = |of: &Said, not: &Said| -> String {
+        let flags = of.flags.iter().filter(|flag| !not.flags.contains(flag));
+        flags.map(|flag| format!(" {flag}")).collect()
+    };
+    one.push_str(&only(first, now));
+    other.push_str(&only(now, first));
+    let rest = match one == other {
+        true => "\n  they differ in another flag, such as --session, or in what their files hold",
+        false => "",
+    };
+    (one, other, rest)
+}
+
 /// Returns the failure of a command whose id another one has.
 fn clash(id: &Id, first: Option<Said>, now: &Said) -> Failure {
-    let shown = first.map_or_else(|| "(no longer kept)".to_owned(), |first| first.show());
+    let (first, now, rest) = match first {
+        Some(first) => shown(&first, now),
+        None => ("(no longer kept)".to_owned(), now.show(), ""),
+    };
     let what = format!(
-        "id {id} belongs to another message; nothing was sent\n  first: {shown}\n  now:   {}",
-        now.show()
+        "id {id} belongs to another message; nothing was sent\n  first: {first}\n  now:   {now}{rest}"
     );
     let result = cli::command("agent-send", &format!("--result {id}"));
     Failure::data(what).hint(format!(

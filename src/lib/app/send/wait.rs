@@ -14,8 +14,8 @@ use super::steps;
 use super::steps::Steps;
 use super::stream::Tail;
 use super::submit;
-use super::typed;
-use super::typed::Typed;
+use super::type_ahead;
+use super::type_ahead::TypeAhead;
 use crate::app::cli;
 use crate::app::cli::{Exit, Failure};
 use crate::app::documents;
@@ -40,7 +40,7 @@ pub(super) struct Show<'a> {
     /// A line for each step.
     pub steps: bool,
     /// What keeps the keys that are typed meanwhile.
-    pub typed: Option<&'a Typed>,
+    pub typed: Option<&'a TypeAhead>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -144,22 +144,21 @@ impl Waiting {
             Ended::Answered(_, true) => Ok(Exit::Ok),
             Ended::Interrupted => {
                 tell_that_it_goes_on(context, id);
-                // Whoever started us sees what ended us.
+                // The process that started us sees what ended us.
                 let _ = nix::sys::signal::raise(Signal::SIGINT);
                 Ok(Exit::TryAgain)
             }
             Ended::TimedOut => {
+                let again = cli::command("agent-send", &format!("--result {id} --wait"));
+                let what = format!("no reply within {} s", limit.as_secs());
                 if json {
-                    cli::json(
-                        &serde_json::json!({"v": 1, "id": id.as_str(), "status": "running", "error": "timed out"}),
-                    );
+                    let error = cli::error(&Failure::try_again(what).hint(again));
+                    cli::json(&serde_json::json!({
+                        "v": 1, "id": id.as_str(), "status": "running", "error": error,
+                    }));
                 } else {
                     cli::out(id.as_str());
-                    cli::err(&format!(
-                        "agent-send: no reply within {} s; ask again: {}",
-                        limit.as_secs(),
-                        cli::command("agent-send", &format!("--result {id} --wait"))
-                    ));
+                    cli::err(&format!("agent-send: {what}; ask again: {again}"));
                 }
                 Ok(Exit::TryAgain)
             }
@@ -167,7 +166,7 @@ impl Waiting {
     }
 }
 
-/// Whoever stops waiting has stopped nothing else.
+/// Anyone who stops waiting has stopped nothing else.
 fn tell_that_it_goes_on(context: &Context<'_>, id: &Id) {
     if context.quiet {
         return;
@@ -251,9 +250,9 @@ pub(super) fn wait(
     tell: &Sender<News>,
     news: &Receiver<News>,
 ) -> Result<Ended, Failure> {
-    // Longer than any clock goes is for ever.
+    // Longer than any clock goes is forever.
     let deadline = limit.and_then(|limit| Instant::now().checked_add(limit));
-    // Without a watcher (no inotify left) looking now and then does too.
+    // Without a watcher (no inotify left) looking from time to time does too.
     let watcher = watch(&home.replies(), id, tell.clone());
     let mut screen = Screen::of(home, id, show);
     let mut looked = Instant::now();
@@ -282,7 +281,7 @@ pub(super) fn wait(
         if heard == Some(News::Interrupt) {
             return Ok(Ended::Interrupted);
         }
-        if show.person && typed::has_hung_up() {
+        if show.person && type_ahead::has_hung_up() {
             return Err(Failure::io("the terminal is gone").hint(cli::command(
                 "agent-send",
                 &format!("--result {id} --wait has the answer"),
@@ -351,7 +350,9 @@ impl<'a> Screen<'a> {
             if self.show.person {
                 self.progress.end();
                 // What was typed before the question is no answer to it.
-                self.show.typed.map_or_else(typed::forget, Typed::listen);
+                self.show
+                    .typed
+                    .map_or_else(type_ahead::forget, TypeAhead::listen);
             }
             self.end_line();
             let (asks, person) = (&mut self.asks, self.show.person);
@@ -377,7 +378,7 @@ impl<'a> Screen<'a> {
         }
     }
 
-    /// Ends the line of the answer, where talk stands between its lines.
+    /// Ends the line of the answer, where talk is between its lines.
     fn end_line(&mut self) {
         if std::io::stdout().is_terminal() {
             self.tail.iter_mut().for_each(Tail::end_line);
@@ -405,7 +406,7 @@ impl<'a> Screen<'a> {
             _ => steps::New::default(),
         };
         self.tell_steps(&new.ended);
-        let keeps_keys = self.show.typed.is_some_and(Typed::has_some);
+        let keeps_keys = self.show.typed.is_some_and(TypeAhead::has_some);
         self.progress.keeps_keys(keeps_keys);
         let progress = &mut self.progress;
         if let Some(tail) = &mut self.tail {
@@ -460,27 +461,37 @@ fn watch(dir: &Path, id: &Id, tell: Sender<News>) -> notify::Result<notify::Reco
     })
 }
 
+/// Prints an answer: the words of it, or with `json` the reply with a failure as `{"code","message","hint"}`.
 pub(super) fn print(reply: &Reply, json: bool) -> Result<Exit, Failure> {
+    let failure = reply.error.as_ref().map(|error| {
+        let asked = match &reply.run_id {
+            Some(_) => format!("--explain {}", reply.id),
+            None => "--log".to_owned(),
+        };
+        Failure::failed(error.clone()).hint(cli::command("agent-send", &asked))
+    });
     if json {
-        cli::json(reply);
-        return Ok(if reply.status == Status::Error || reply.error.is_some() {
-            Exit::Failed
-        } else {
-            Exit::Ok
+        let mut document = serde_json::to_value(reply).unwrap_or_default();
+        if let Some(failure) = &failure {
+            document["error"] = cli::error(failure);
+        }
+        cli::json(&document);
+        return Ok(match failure.is_some() || reply.status == Status::Error {
+            true => Exit::Failed,
+            false => Exit::Ok,
         });
     }
-    if let Some(error) = &reply.error {
-        let failure = Failure::failed(error.clone());
-        return Err(match &reply.run_id {
-            Some(_) => failure.hint(cli::command(
-                "agent-send",
-                &format!("--explain {}", reply.id),
-            )),
-            None => failure,
-        });
+    match failure {
+        Some(failure) if reply.run_id.is_none() => Err(Failure {
+            hint: None,
+            ..failure
+        }),
+        Some(failure) => Err(failure),
+        None => {
+            if let Some(text) = reply.reply.as_deref().filter(|text| !text.is_empty()) {
+                cli::speech(text);
+            }
+            Ok(Exit::Ok)
+        }
     }
-    if let Some(text) = reply.reply.as_deref().filter(|text| !text.is_empty()) {
-        cli::speech(text);
-    }
-    Ok(Exit::Ok)
 }

@@ -1,4 +1,4 @@
-//! Where a provider's key comes from, for the commands that tell it and for the requests that carry it.
+//! The source of a provider's key, for the commands that show it and for the requests that use it.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -98,11 +98,11 @@ impl Keys {
         &self.store
     }
 
-    /// Returns every key of `provider` that is set, the one in force first. A sign-in that has ended is
+    /// Returns every key of `provider` that is set, the active one first. A sign-in that has ended is
     /// none.
     ///
     /// # Errors
-    /// [`Error`] when a place cannot be looked at: what stands in it might be the key in force.
+    /// [`Error`] when a place cannot be looked at: what is in it might be the active key.
     pub fn sources(&self, provider: &Provider) -> Result<Vec<Source>, Error> {
         let entry = self.store.entry(&provider.name)?;
         let mut found = match &provider.api_key_env {

@@ -1,4 +1,4 @@
-//! How a client with a secret says who it is where tokens are given (RFC 6749 §2.3.1).
+//! Authentication of a client with a secret at the token endpoint (RFC 6749 §2.3.1).
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -7,14 +7,14 @@ use reqwest::header::{AUTHORIZATION, HeaderValue};
 
 use crate::secret::Secret;
 
-/// The secret of a client, and where it stands.
+/// The secret of a client, and where it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientSecret {
     pub secret: Secret,
     pub stands: Stands,
 }
 
-/// Where a secret stands in a request.
+/// Where a secret is in a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stands {
     /// `client_secret_basic`.
@@ -42,7 +42,7 @@ impl Stands {
     }
 }
 
-/// Puts a form into a request, and who the client `id` is. The id stands in the form in any case: there are servers that
+/// Puts a form into a request, and who the client `id` is. The id is in the form in any case: there are servers that
 /// look for it there first.
 pub(super) fn with_form<'a>(
     request: RequestBuilder,
@@ -71,7 +71,7 @@ fn basic(id: &str, secret: &Secret) -> HeaderValue {
     value
 }
 
-/// Returns a text as a form has it, but for the blank: `%20` is read right by those, too, that do not know `+`.
+/// Returns a text as a form has it, except for the blank: `%20` is read right by those, too, that do not know `+`.
 fn escaped(text: &str) -> String {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
     let escape = |byte: u8| match is_plain(byte) {

@@ -24,7 +24,7 @@ const LOCK_TIMEOUT: Duration = Duration::from_secs(35);
 /// Between two tries to get the lock.
 const LOCK_PAUSE: Duration = Duration::from_millis(50);
 
-/// The renewals of this process: they outlast whoever asked for them, and a reload.
+/// The renewals of this process: they outlast the caller that asked for them, and a reload.
 #[derive(Debug, Clone, Default)]
 pub struct Renewals {
     running: TaskTracker,
@@ -66,7 +66,7 @@ pub(super) fn is_fresh(tokens: &Tokens, now: i64) -> bool {
             .is_none_or(|end| now < end.saturating_sub(margin))
 }
 
-/// Returns an access token that is fresh and is not `refused`, renewed if need be. What began goes on
+/// Returns an access token that is fresh and is not `refused`, renewed if need be. What began continues
 /// when the caller is dropped: an answer that nobody writes down would be the end of the sign-in.
 ///
 /// # Errors
@@ -92,13 +92,13 @@ pub(super) async fn fresh(
     let broken = |_| {
         Err(Error::trouble(
             "the renewal",
-            "it broke down; this is a bug of agent-toolkit",
+            "it panicked; this is a bug in agent-toolkit, please report it",
         ))
     };
     renewal.await.unwrap_or_else(broken)
 }
 
-/// Takes the lock; whoever had it before may have done the work.
+/// Takes the lock; its previous holder may have done the work.
 async fn alone(
     store: &Arc<Store>,
     http: &Client,
@@ -137,7 +137,7 @@ async fn alone(
             // The disk filled up meanwhile. The old refresh token may be used up, so the new ones are kept
             // here and written down as soon as that is possible.
             Err(error) => {
-                tracing::error!(%error, provider, "renewed tokens cannot be written down yet; if this process ends, so does the sign-in");
+                tracing::error!(%error, provider, "renewed tokens cannot be stored yet; the sign-in is lost if this process ends before they are");
                 store
                     .renewals
                     .unsaved
@@ -237,7 +237,7 @@ pub(super) fn tokens(store: &Store, provider: &str) -> Result<Tokens, Error> {
                 }
             });
         }
-        Ok(true) => tracing::info!(provider, "renewed tokens are written down now"),
+        Ok(true) => tracing::info!(provider, "renewed tokens are stored"),
         // Somebody signed in or out meanwhile; what they did counts.
         Ok(false) => {}
     }

@@ -1,4 +1,4 @@
-//! Where one signs in for a tool server: it names its authorization server (RFC 9728), which describes itself (RFC 8414), and
+//! Discovery of the authorization server of a tool server: the tool server names its authorization server (RFC 9728), which describes itself (RFC 8414), and
 //! we register there as a public client (RFC 7591). All of it is chosen by others, so it is on the public net, or at an
 //! address that the owner wrote.
 
@@ -151,7 +151,7 @@ async fn metadata(place: &Place, issuer: &str) -> Result<Value, Error> {
             return Ok(found);
         }
     }
-    let what = "it does not say where one signs in (no oauth-authorization-server metadata)";
+    let what = "it names no authorization server (no oauth-authorization-server metadata)";
     Err(trouble(&at, what.to_owned()))
 }
 
@@ -179,13 +179,13 @@ fn read(
     }
     let (Some(authorize), Some(token)) = (word("authorization_endpoint"), word("token_endpoint"))
     else {
-        return wrong("it does not say where one signs in");
+        return wrong("its metadata has no authorization_endpoint or no token_endpoint");
     };
     for endpoint in [authorize, token] {
         let is_web =
             Url::parse(endpoint).is_ok_and(|url| ["https", "http"].contains(&url.scheme()));
         if !is_web {
-            return wrong("its addresses are none of the web");
+            return wrong("its endpoints are not http or https URLs");
         }
     }
     Ok(Issuer {
@@ -201,8 +201,8 @@ fn read(
     })
 }
 
-/// Returns where an issuer with these methods takes a secret. Who lists none takes it in the header (RFC 8414 §2), and
-/// the form is taken where there is a choice: it has no escapes that are read differently.
+/// Returns where an issuer with these methods expects the client secret. An issuer that lists none expects it in the
+/// header (RFC 8414 §2). Where there is a choice the form is used: its escapes are read the same way everywhere.
 fn secret_stands(methods: &Value) -> Option<Stands> {
     let Some(methods) = methods.as_array() else {
         return Some(Stands::InHeader);
@@ -215,11 +215,11 @@ fn secret_stands(methods: &Value) -> Option<Stands> {
 /// Registers us at an issuer, with the address that the browser comes back to.
 ///
 /// # Errors
-/// [`Error::Trouble`] when it registers nobody, [`Error::Refused`] when not us.
+/// [`Error::Trouble`] when it has no dynamic registration, [`Error::Refused`] when it refuses ours.
 pub async fn register(place: &Place, issuer: &Issuer, redirect: &str) -> Result<Client, Error> {
     let at = parse(&issuer.issuer)?;
     let Some(registration) = &issuer.registration else {
-        let what = "it registers nobody by itself: make a client there, and set client_id";
+        let what = "it does not support dynamic client registration: create a client there and set client_id";
         return Err(trouble(&at, what.to_owned()));
     };
     let method = match (issuer.takes_public, issuer.secret_stands) {
@@ -263,7 +263,10 @@ pub async fn register(place: &Place, issuer: &Issuer, redirect: &str) -> Result<
         None => {
             let code = word("error").unwrap_or_default().to_owned();
             let words = word("error_description").unwrap_or(&code);
-            let reason = format!("it registers nobody (HTTP {}) {words}", status.as_u16());
+            let reason = format!(
+                "it refused the registration (HTTP {}) {words}",
+                status.as_u16()
+            );
             Err(Error::Refused {
                 host: oauth::host(&at),
                 code,

@@ -115,7 +115,7 @@ impl Store {
         if let State::Corrupt { reason } = &contents.state
             && !self.warned.swap(true, Ordering::Relaxed)
         {
-            tracing::warn!(file = %self.path.display(), reason, "stored keys cannot be read; nothing is configured by them");
+            tracing::warn!(file = %self.path.display(), reason, "auth.json cannot be read; stored keys are ignored");
         }
         Ok(contents)
     }
@@ -254,7 +254,7 @@ impl Store {
         }
         root.insert("version".to_owned(), json!(VERSION));
         let aside = match contents.state {
-            State::Corrupt { .. } => Some(atomic::set_aside(&self.path)?),
+            State::Corrupt { .. } => Some(sys::quarantine_file(&self.path)?),
             State::Absent | State::Good => None,
         };
         let bytes =

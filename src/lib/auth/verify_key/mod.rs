@@ -129,7 +129,7 @@ fn verdict(provider: &Provider, host: &str, status: u16, answer: &Value) -> Verd
     }
 }
 
-/// Returns what a person wants to hear of it.
+/// Returns what a person wants to learn of it.
 fn found(answer: &Value) -> String {
     if let Some(models) = answer["data"]
         .as_array()

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::Error;
 use crate::{sys, text};
 
-/// The directory that everything in the archive lies in.
+/// The directory that everything in the archive is in.
 pub(super) const ROOT: &str = "agent-backup/";
 const README: &str = "README.txt";
 const MANIFEST: &str = "MANIFEST.json";
@@ -32,6 +32,10 @@ Without that program: it is a plain tar. To check every file:
   tar -xf FILE && cd agent-backup
   jq -r '.files[] | select(.sha256) | \"\\(.sha256)  \\(.path)\"' MANIFEST.json | sha256sum -c --quiet
 
+Directories with nothing in them stand in the manifest alone. To make them:
+
+  jq -r '.directories[]?.path' MANIFEST.json | xargs -r -d '\\n' mkdir -p --
+
 state/*.db are SQLite databases, state/sessions/ holds the conversations (a JSON document a line),
 workspace/ the agent's own files (Markdown). END is the SHA-256 of all bytes before it.
 ";
@@ -49,6 +53,9 @@ pub struct Manifest {
     pub secrets: bool,
     /// In the order of the archive.
     pub files: Vec<Entry>,
+    /// Directories with nothing in them: they stand here alone, so that earlier versions read the archive.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub directories: Vec<Directory>,
     /// What of the home is not in it, and why.
     pub left_out: Vec<String>,
 }
@@ -66,6 +73,15 @@ pub struct Entry {
     /// Of a link, where it points.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub link: Option<String>,
+}
+
+/// A directory that is in a backup for its own sake.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Directory {
+    /// Such as `workspace/notes.git/refs/heads`.
+    pub path: String,
+    /// Its permissions, such as 493 (0755).
+    pub mode: u32,
 }
 
 /// How a file is to be when it is restored.
@@ -124,6 +140,7 @@ pub(super) fn sha256(path: &Path) -> io::Result<String> {
 pub(super) struct Writer<W: Write> {
     tar: tar::Builder<Digesting<W>>,
     files: Vec<Entry>,
+    directories: Vec<Directory>,
     names: HashSet<String>,
 }
 
@@ -140,6 +157,7 @@ impl<W: Write> Writer<W> {
         Ok(Self {
             tar,
             files: Vec::new(),
+            directories: Vec::new(),
             names: HashSet::new(),
         })
     }
@@ -185,6 +203,14 @@ impl<W: Write> Writer<W> {
         Ok(())
     }
 
+    /// Notes a directory with nothing in it.
+    pub(super) fn directory(&mut self, path: &str, mode: u32) {
+        self.directories.push(Directory {
+            path: path.to_owned(),
+            mode,
+        });
+    }
+
     pub(super) fn has(&self, path: &str) -> bool {
         self.names.contains(path)
     }
@@ -207,6 +233,7 @@ impl<W: Write> Writer<W> {
             created_at,
             secrets,
             files: self.files,
+            directories: self.directories,
             left_out,
         };
         let mut json = serde_json::to_vec_pretty(&manifest)?;
@@ -313,7 +340,7 @@ impl Contents {
     /// Opens a backup and reads all of it.
     ///
     /// # Errors
-    /// [`Error::Damaged`] when it is no backup, cut short or changed by a bit; [`Error::Newer`].
+    /// [`Error::Damaged`] when it is not a backup, cut short or changed by a bit; [`Error::Newer`].
     pub fn open(path: &Path) -> Result<Self, Error> {
         let mut file = File::open(path).map_err(sys::Error::at("open", path))?;
         let damaged = |why: &str| Error::Damaged {
@@ -411,8 +438,15 @@ impl Contents {
         }
     }
 
-    /// Checks every file against the manifest.
+    /// Checks every file against the manifest, and that no directory of it leads out of the home.
     fn agrees(&self) -> Result<(), Error> {
+        let mut directories = self.manifest.directories.iter();
+        if let Some(astray) = directories.find(|directory| !is_plain(&directory.path)) {
+            return Err(Error::Damaged {
+                path: self.path.clone(),
+                why: format!("{} leads elsewhere", astray.path),
+            });
+        }
         self.each(|_, _| Ok(()))
     }
 }
@@ -436,18 +470,20 @@ fn read_manifest(file: &mut File, body: u64) -> Result<Manifest, String> {
     Err("it has no manifest".to_owned())
 }
 
+/// Returns whether a name leads to no place but the one below the home that it names.
+fn is_plain(name: &str) -> bool {
+    let mut parts = Path::new(name).components();
+    !name.is_empty() && parts.all(|part| matches!(part, Component::Normal(_)))
+}
+
 /// Returns the path of an entry in the home; nothing leads out of it.
 fn name_of<R: Read>(entry: &tar::Entry<'_, R>) -> Result<String, String> {
     let path = entry.path_bytes().into_owned();
     let path = String::from_utf8(path).map_err(|_| "a name is not UTF-8".to_owned())?;
     let name = path
         .strip_prefix(ROOT)
-        .ok_or_else(|| format!("{path} lies elsewhere"))?;
-    let is_plain = !name.is_empty()
-        && Path::new(name)
-            .components()
-            .all(|part| matches!(part, Component::Normal(_)));
-    is_plain
+        .ok_or_else(|| format!("{path} is elsewhere"))?;
+    is_plain(name)
         .then(|| name.to_owned())
         .ok_or_else(|| format!("{path} leads elsewhere"))
 }

@@ -22,6 +22,7 @@ fn written() -> Vec<u8> {
         .file(&long, [7; 5000].as_slice(), 5000, attributes)
         .expect("file");
     writer.link("workspace/link", "note.md").expect("link");
+    writer.directory("workspace/a.git/refs", 0o755);
     let (bytes, manifest, length) = writer
         .end("2026-11-24T00:00:00.000Z".to_owned(), false, Vec::new())
         .expect("end");
@@ -49,7 +50,22 @@ fn what_was_written_is_read() {
         Ok(())
     };
     contents.each(each).expect("each");
+    let directories = &contents.manifest.directories;
+    assert_eq!(directories.len(), 1);
+    assert_eq!(directories[0].path, "workspace/a.git/refs");
+    assert_eq!(directories[0].mode, 0o755);
     assert_eq!(seen, [(10, 8, 0o600), (318, 5000, 0o700)]);
+}
+
+#[test]
+fn a_directory_that_leads_out_of_the_home_is_refused() {
+    for path in ["workspace/../../x", "/x", ""] {
+        let mut writer = Writer::start(Vec::new()).expect("start");
+        writer.directory(path, 0o700);
+        let (bytes, ..) = writer.end(String::new(), false, Vec::new()).expect("end");
+        let refused = open(&bytes);
+        assert!(matches!(refused, Err(Error::Damaged { .. })), "{path}");
+    }
 }
 
 #[test]

@@ -20,7 +20,7 @@ pub(super) const MARK: &str = "(resent)\n";
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Capabilities {
-    /// The longest message.
+    /// The longest message; what is below 100 or above a million counts as that.
     pub length: usize,
     /// What `length` counts.
     pub length_unit: Unit,
@@ -34,7 +34,7 @@ pub struct Capabilities {
     pub files: bool,
     /// Whether a chat has threads.
     pub threads: bool,
-    /// Whether buttons can stand below a message.
+    /// Whether buttons can be below a message.
     pub buttons: bool,
     /// Why the process can do nothing until a person does something, in its words.
     pub problem: Option<String>,
@@ -76,16 +76,25 @@ impl Capabilities {
     /// A sentence with what is wrong with it.
     pub fn parse(bytes: &[u8]) -> Result<Self, String> {
         let mut read: Self = text::json::parse(bytes).map_err(|error| error.to_string())?;
-        read.length = read.length.clamp(*LENGTHS.start(), *LENGTHS.end());
         read.problem = read
             .problem
             .map(|words| text::shorten(&text::one_line(&words), PROBLEM));
         Ok(read)
     }
 
+    /// Returns what of it does not count, a sentence.
+    pub(super) fn fault(&self) -> Option<String> {
+        let least = *LENGTHS.start();
+        (self.length < least).then(|| {
+            let length = self.length;
+            format!("`length` is {length} and must be at least {least}; {least} counts")
+        })
+    }
+
     /// Returns how many units of UTF-16 surely fit: a character has one or two of them, and a unit at most three bytes.
     fn units(&self) -> usize {
-        let room = self.length.saturating_sub(MARK.len());
+        let length = self.length.clamp(*LENGTHS.start(), *LENGTHS.end());
+        let room = length.saturating_sub(MARK.len());
         match self.length_unit {
             Unit::Chars | Unit::Utf16 => room,
             Unit::Bytes => room / 3,
@@ -118,11 +127,15 @@ mod tests {
     fn what_is_not_said_cannot_be_done_and_a_length_stays_sensible() {
         assert_eq!(Capabilities::parse(b"{}"), Ok(Capabilities::default()));
         let read = |json: &str| Capabilities::parse(json.as_bytes());
-        assert_eq!(read(r#"{"length":0}"#).map(|one| one.length), Ok(100));
-        assert_eq!(
-            read(r#"{"length":99999999999}"#).map(|one| one.length),
-            Ok(1_000_000)
-        );
+        for (length, units, fault) in [
+            (0, 91, true),
+            (99, 91, true),
+            (100, 91, false),
+            (2_000_000_000, 999_991, false),
+        ] {
+            let one = read(&format!(r#"{{"length":{length}}}"#)).expect("read");
+            assert_eq!((one.units(), one.fault().is_some()), (units, fault));
+        }
         assert!(read(r#"{"length":-1}"#).is_err() && read("[").is_err());
         assert!(read(r#"{"edits":true,"later":[1]}"#).is_ok_and(|one| one.edits && !one.files));
     }

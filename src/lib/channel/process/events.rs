@@ -15,7 +15,7 @@ use crate::text;
 /// What of a preview is shown, characters: with its escapes it fits into one line of the FIFO.
 const PREVIEW: usize = 500;
 
-/// Makes the FIFO; it is no error when it is there.
+/// Makes the FIFO; it is not an error when it is there.
 pub(super) fn make(path: &Path) -> Result<(), Error> {
     match nix::unistd::mkfifo(path, Mode::S_IRUSR | Mode::S_IWUSR) {
         Ok(()) | Err(Errno::EEXIST) => Ok(()),
@@ -38,7 +38,7 @@ pub(super) fn write(path: &Path, event: &Value) -> Result<bool, Error> {
     Ok(rung != fifo::Rung::NoReader)
 }
 
-/// Writes an event for whoever reads; an error is only that nothing is shown.
+/// Writes an event for the reader; an error is only that nothing is shown.
 pub(super) fn tell<'a>(path: &Path, event: &Value) -> Told<'a> {
     let told = match write(path, event) {
         Ok(true) => Ok(()),

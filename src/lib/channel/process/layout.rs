@@ -12,9 +12,8 @@
 //! boot              which start of the machine the messages were offered in
 //! ```
 
-use std::fs::{DirBuilder, OpenOptions};
-use std::io::Read;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use crate::sys::Error;
@@ -81,15 +80,31 @@ impl Layout {
         self.root.join("boot")
     }
 
-    /// Makes the directories, mode 0700. A link in the place of one is refused: what is written there would go elsewhere.
+    /// Makes the directories, mode 0700. What its process put in the place of one, a link that leads elsewhere, goes.
     ///
     /// # Errors
-    /// When something else stands there, or nothing can be made.
+    /// When something else is in the place of the channel's own, or nothing can be made.
     pub fn create(&self) -> Result<(), Error> {
-        let parent = self.root.parent().unwrap_or(&self.root).to_owned();
-        let dirs = [
-            parent,
-            self.root.clone(),
+        make(self.root.parent().unwrap_or(&self.root))?;
+        make(&self.root)?;
+        for dir in self.dirs() {
+            // Only what is not a directory can be removed like this.
+            if !is_dir(&dir) && std::fs::remove_file(&dir).is_ok() {
+                tracing::warn!(dir = %dir.display(), "removed a file in the place of a channel directory");
+            }
+            make(&dir)?;
+        }
+        Ok(())
+    }
+
+    /// Returns whether the directories are what they should be.
+    pub fn is_whole(&self) -> bool {
+        self.dirs().iter().all(|dir| is_dir(dir))
+    }
+
+    /// Returns the directories that are its process's own.
+    fn dirs(&self) -> [PathBuf; 7] {
+        [
             self.out(),
             self.sending(),
             self.files(),
@@ -97,15 +112,7 @@ impl Layout {
             self.spool_tmp(),
             self.spool_new(),
             self.replies(),
-        ];
-        dirs.iter().try_for_each(|dir| make(dir))
-    }
-
-    /// Returns whether the directories of messages are what they should be.
-    pub fn is_whole(&self) -> bool {
-        [self.out(), self.sending(), self.files()]
-            .iter()
-            .all(|dir| is_dir(dir))
+        ]
     }
 }
 
@@ -125,38 +132,4 @@ fn make(dir: &Path) -> Result<(), Error> {
 
 fn is_dir(dir: &Path) -> bool {
     std::fs::symlink_metadata(dir).is_ok_and(|meta| meta.is_dir())
-}
-
-/// Reads a file that the process of a channel wrote: at most `max` bytes, no link, and nothing that holds us up. `None`
-/// when it is not there.
-///
-/// # Errors
-/// When it is no such file, or cannot be read.
-pub fn read_foreign(path: &Path, max: u64) -> Result<Option<Vec<u8>>, Error> {
-    let open = OpenOptions::new()
-        .read(true)
-        .custom_flags(nix::libc::O_NONBLOCK | nix::libc::O_NOFOLLOW)
-        .open(path);
-    let file = match open {
-        Ok(file) => file,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(Error::at("read", path)(error)),
-    };
-    let invalid = |why: &str| {
-        Error::at("read", path)(std::io::Error::new(
-            std::io::ErrorKind::InvalidData,
-            why.to_owned(),
-        ))
-    };
-    if !file.metadata().is_ok_and(|meta| meta.is_file()) {
-        return Err(invalid("it is no regular file"));
-    }
-    let mut bytes = Vec::new();
-    file.take(max + 1)
-        .read_to_end(&mut bytes)
-        .map_err(Error::at("read", path))?;
-    if bytes.len() as u64 > max {
-        return Err(invalid("it is too large"));
-    }
-    Ok(Some(bytes))
 }

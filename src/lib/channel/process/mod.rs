@@ -1,13 +1,13 @@
-//! A channel that is a process of its own, in any language: it talks with the daemon through the files of one directory.
+//! A channel that is a separate process, in any language: it talks with the daemon through the files of one directory.
 //!
 //! A message to be sent is a file in `out/`. The process claims it by renaming it into `sending/`, sends it, and says what
 //! became of it by a line in the spool. `queue.db` has the record; the files tell the two, across the death of either,
-//! what may have been sent. What lies in `out/` surely was not.
+//! what may have been sent. What is in `out/` surely was not.
 
 mod capabilities;
 mod events;
 mod layout;
-mod offer;
+mod outgoing_files;
 
 use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt;
@@ -29,7 +29,7 @@ use crate::message::{ChatRef, OutFile};
 use crate::provider::BoxFuture;
 use crate::sys;
 use crate::sys::lock;
-use offer::{Message, Place};
+use outgoing_files::{Message, Place};
 
 /// Between looks at a message that is being sent: at first, and later.
 const LOOK: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(5));
@@ -71,17 +71,17 @@ struct Known {
 }
 
 impl Process {
-    /// Returns the channel `name` whose directory is `root`; `changed` is notified when its health changes.
-    ///
-    /// # Errors
-    /// When its directories cannot be made.
-    pub fn new(name: &str, root: PathBuf, changed: Arc<Notify>) -> Result<Self, sys::Error> {
+    /// Returns the channel `name` whose directory is `root`; `changed` is notified when its health changes. Directories that
+    /// cannot be made are told in its health: one channel does not keep the others from starting.
+    pub fn new(name: &str, root: PathBuf, changed: Arc<Notify>) -> Self {
         let layout = Layout::new(root);
-        layout.create()?;
-        if let Err(error) = events::make(&layout.events()) {
-            tracing::warn!(%error, channel = name, "there are no events for the channel's process");
+        if let Err(error) = layout.create() {
+            tracing::error!(%error, channel = name, "the channel does not work until this is repaired");
         }
-        Ok(Self {
+        if let Err(error) = events::make(&layout.events()) {
+            tracing::warn!(%error, channel = name, "cannot open the event FIFO; the channel process receives no events");
+        }
+        Self {
             name: name.to_owned(),
             layout,
             capabilities: Mutex::default(),
@@ -89,7 +89,7 @@ impl Process {
             early: Mutex::default(),
             last: Mutex::default(),
             changed,
-        })
+        }
     }
 
     /// Returns what it can do, as its process last said.
@@ -102,18 +102,21 @@ impl Process {
         if known.version == version {
             return known.capabilities.clone();
         }
-        let read = layout::read_foreign(&path, capabilities::MAX_FILE);
+        let read = sys::read_foreign(&path, capabilities::MAX_FILE);
         let parsed = match read {
             Ok(None) => Ok(Capabilities::default()),
             Ok(Some(bytes)) => Capabilities::parse(&bytes),
             Err(error) => Err(error.to_string()),
         };
         known.version = version;
-        known.fault = parsed.as_ref().err().cloned();
-        known.capabilities = parsed.unwrap_or_else(|why| {
-            tracing::warn!(channel = self.name, why, "channel.json is not understood");
-            Capabilities::default()
-        });
+        known.fault = match &parsed {
+            Ok(read) => read.fault().map(|why| format!("channel.json: {why}")),
+            Err(why) => Some(format!("channel.json is not understood: {why}")),
+        };
+        if let Some(fault) = &known.fault {
+            tracing::warn!(channel = self.name, "{fault}");
+        }
+        known.capabilities = parsed.unwrap_or_default();
         known.capabilities.clone()
     }
 
@@ -129,10 +132,10 @@ impl Process {
         self.waiting.lock().insert(key.clone(), tell);
         let _forget = Forget(self, &key);
         if let Some(outcome) = self.early.lock().remove(&key) {
-            offer::clear(&self.layout, &key);
+            outgoing_files::clear(&self.layout, &key);
             return result(outcome);
         }
-        let place = tokio::task::block_in_place(|| offer::offer(&self.layout, &message));
+        let place = tokio::task::block_in_place(|| outgoing_files::offer(&self.layout, &message));
         place.map_err(|error| SendError::NotSent {
             reason: error.to_string(),
             retry_after: None,
@@ -148,7 +151,7 @@ impl Process {
             },
             lost = self.watch(&key, message.is_notice) => lost,
         };
-        offer::clear(&self.layout, &key);
+        outgoing_files::clear(&self.layout, &key);
         if matches!(outcome, Outcome::Arrived(_)) {
             self.last.lock().0 = Some(clock::now_ms());
         }
@@ -167,7 +170,7 @@ impl Process {
             let layout = self.layout.clone();
             let look = {
                 let key = key.to_owned();
-                move || (offer::place(&layout, &key), is_held(&layout))
+                move || (outgoing_files::place(&layout, &key), is_held(&layout))
             };
             let (place, is_held) = crate::sys::blocking(look).await;
             missing = if place == Place::Nowhere {
@@ -177,7 +180,9 @@ impl Process {
             };
             match place {
                 Place::Out
-                    if is_notice && waited > NOTICE && offer::withdraw(&self.layout, key) =>
+                    if is_notice
+                        && waited > NOTICE
+                        && outgoing_files::withdraw(&self.layout, key) =>
                 {
                     return Outcome::Never("nobody took it".to_owned());
                 }
@@ -334,7 +339,7 @@ impl Channel for Process {
             return super::unable();
         }
         let key = format!("n-{}", uuid::Uuid::now_v7().simple());
-        let offered = offer::offer(
+        let offered = outgoing_files::offer(
             &self.layout,
             &Message {
                 key: &key,
@@ -373,14 +378,14 @@ impl Channel for Process {
 
     fn read(&self, chat: &ChatRef, message: &str) {
         let event = serde_json::json!({"event": "read", "chat": chat.chat, "thread": chat.topic, "message_id": message});
-        // Whoever wants to know reads along.
+        // Anyone who wants to know reads along.
         drop(events::write(&self.layout.events(), &event));
     }
 
     fn health(&self) -> Health {
         let (sent, heard) = *self.last.lock();
         let state = self.state();
-        // Where nothing waits, silence is no trouble: it is well at this look.
+        // Where nothing waits, silence is not trouble: it is well at this look.
         let last_ok_at = if state == "ok" {
             Some(clock::now_ms())
         } else {
@@ -399,16 +404,16 @@ impl Channel for Process {
     }
 
     fn in_hand(&self) -> Vec<String> {
-        offer::reconcile(&self.layout)
+        outgoing_files::reconcile(&self.layout)
     }
 
     fn acknowledge(&self, key: &str, outcome: Outcome) {
         let is_doubt = matches!(outcome, Outcome::Unknown(_));
-        if is_doubt && !matches!(offer::place(&self.layout, key), Place::Sending(_)) {
-            // A process that dies again and again says it again and again of one try.
+        if is_doubt && !matches!(outgoing_files::place(&self.layout, key), Place::Sending(_)) {
+            // A process that dies repeatedly says it repeatedly of one try.
             return;
         }
-        offer::clear(&self.layout, key);
+        outgoing_files::clear(&self.layout, key);
         if let Some(waiter) = self.waiting.lock().remove(key) {
             // Who waited is gone when the daemon ends.
             drop(waiter.send(outcome));
@@ -434,12 +439,12 @@ impl Process {
             return format!("its process says: {problem}");
         }
         if let Some(fault) = self.capabilities.lock().fault.clone() {
-            return format!("channel.json is not understood: {fault}");
+            return fault;
         }
         if !self.layout.is_whole() {
-            return "its directory is damaged: out/, sending/ or files/ is no directory".to_owned();
+            return "its directory is damaged: out/, sending/, files/, replies/ or spool/new/ is no directory".to_owned();
         }
-        let (count, oldest) = offer::unclaimed(&self.layout);
+        let (count, oldest) = outgoing_files::unclaimed(&self.layout);
         let messages = crate::text::counted(count, "message");
         let waits = format!("{messages} not taken for {} s", oldest.as_secs());
         match (self.is_held(), oldest > UNCLAIMED) {

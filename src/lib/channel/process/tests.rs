@@ -14,7 +14,7 @@ impl Bench {
         let channel = Process::new("sms", dir.path().join("channels/sms"), Arc::default());
         Self {
             _dir: dir,
-            channel: Arc::new(channel.expect("a channel")),
+            channel: Arc::new(channel),
         }
     }
 
@@ -89,7 +89,7 @@ async fn a_message_is_a_file_until_the_process_says_what_became_of_it() {
             .count(),
         0
     );
-    // Nobody has written for long, and nothing waits: that is no trouble, while the process is there.
+    // Nobody has written for long, and nothing waits: that is not trouble, while the process is there.
     assert_eq!(bench.channel.health().state, "ok");
     *bench.channel.last.lock() = (Some(0), Some(0));
     put(&bench.channel.layout.lock(), "");
@@ -120,7 +120,7 @@ async fn doubt_about_one_try_is_no_doubt_about_the_next() {
     let first = bench.send("5-1", false);
     bench.offered("5-1").await;
     bench.claim("5-1");
-    // A process that is killed again and again says it each time it starts.
+    // A process that is killed repeatedly says it each time it starts.
     doubt();
     doubt();
     assert!(matches!(
@@ -164,11 +164,14 @@ async fn what_nobody_claimed_is_taken_back_at_a_start_and_what_was_claimed_is_wa
     known.sort();
     assert_eq!(known, ["5-1", "5-2"]);
     let layout = &bench.channel.layout;
-    assert_eq!(offer::place(layout, "5-1"), Place::Nowhere);
+    assert_eq!(outgoing_files::place(layout, "5-1"), Place::Nowhere);
     // It is not offered a second time while the process has it.
     let sent = bench.send("5-2", false);
     tokio::time::sleep(Duration::from_millis(100)).await;
-    assert!(matches!(offer::place(layout, "5-2"), Place::Sending(_)));
+    assert!(matches!(
+        outgoing_files::place(layout, "5-2"),
+        Place::Sending(_)
+    ));
     bench
         .channel
         .acknowledge("5-2", Outcome::Arrived("m".to_owned()));
@@ -180,7 +183,7 @@ async fn what_nobody_claimed_is_taken_back_at_a_start_and_what_was_claimed_is_wa
     bench.claim("5-3");
     put(&layout.boot(), "another");
     assert!(bench.channel.in_hand().is_empty());
-    assert_eq!(offer::place(layout, "5-3"), Place::Nowhere);
+    assert_eq!(outgoing_files::place(layout, "5-3"), Place::Nowhere);
 }
 
 #[test]
@@ -218,6 +221,21 @@ async fn nothing_is_written_through_a_link_and_a_channel_file_that_holds_up_is_n
         .channel
         .acknowledge("../spool/new/victim", Outcome::Arrived("1".to_owned()));
     assert!(victim.exists());
+}
+
+#[test]
+fn a_length_that_does_not_count_is_the_state_of_the_channel() {
+    let bench = Bench::new();
+    let path = bench.channel.layout.capabilities();
+    put(&path, r#"{"length":20,"files":true}"#);
+    assert!(bench.channel.capabilities().files);
+    assert_eq!(
+        bench.channel.health().state,
+        "channel.json: `length` is 20 and must be at least 100; 100 counts"
+    );
+    put(&path, r#"{"length":100}"#);
+    let state = bench.channel.health().state;
+    assert!(!state.contains("length"), "{state}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

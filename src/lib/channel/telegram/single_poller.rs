@@ -13,7 +13,7 @@ use crate::sys::machine_lock::{self, Claim, Held};
 const POLL_INTERVAL: Duration = Duration::from_secs(2);
 
 impl Telegram {
-    /// Receives updates for ever, from update `offset` (the next id, and when it was last moved) on,
+    /// Receives updates forever, from update `offset` (the next id, and when it was last moved) on,
     /// as soon as no other daemon of this machine uses the token. Every batch goes to `batches`, and is
     /// acknowledged only when it was stored. Ends when nobody takes batches.
     pub async fn receive(
@@ -58,7 +58,7 @@ impl Telegram {
             match machine_lock::take(&name).await {
                 Ok(Held::ByUs(claim)) => {
                     if waited {
-                        tracing::info!("the other agent-daemon is gone: updates come here now");
+                        tracing::info!("the other agent-daemon has ended: receiving updates now");
                         self.health.set("connecting");
                     }
                     return Some(claim);
@@ -66,7 +66,7 @@ impl Telegram {
                 Ok(Held::ByOther { pid }) => {
                     let state = conflict(pid);
                     if self.health.set(&state) {
-                        tracing::warn!("{state}; messages come there, not here");
+                        tracing::warn!("{state}; that process receives the messages");
                     }
                     waited = true;
                 }
@@ -75,7 +75,7 @@ impl Telegram {
                     return None;
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "whether another agent-daemon uses this token is not known");
+                    tracing::warn!(%error, "cannot check whether another agent-daemon uses this token");
                     return None;
                 }
             }

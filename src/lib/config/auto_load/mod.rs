@@ -13,6 +13,7 @@ use super::provider_file;
 use super::secrets::{SecretOrigin, Secrets};
 use super::validate::Warning;
 use super::vendors::{VENDORS, Vendor};
+use crate::sys::atomic;
 
 /// What a home loads by itself.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -28,9 +29,9 @@ pub(super) struct Chosen {
 /// The provider whose key also pays for speech to text, and what its model for that is called.
 const LISTENER: (&str, &str) = ("openai", "whisper");
 
-/// Returns the providers with an entry in auth.json, the one that was first there first: what worked goes on
-/// working. Without one it is the first vendor whose key is set. OpenAI's key also lets its model listen. Without a
-/// model `primary` nothing is loaded. Broken files stay in: who loads them says what is wrong.
+/// Returns the providers with an entry in auth.json, oldest entry first, so that a working setup keeps
+/// working. Without an entry it is the first vendor whose key is set. OpenAI's key also enables its transcription model.
+/// Without a model `primary` nothing is loaded. Broken files are included: the loader reports what is wrong with them.
 ///
 /// # Errors
 /// [`Error::Io`] when auth.json is there and cannot be read.
@@ -46,11 +47,11 @@ pub(super) fn choose(home: &Home, secrets: &Secrets) -> Result<Chosen, Error> {
     };
     let stored = match home.config_file().exists() {
         true => names(&path)?,
-        // A home without settings goes by what is set, not by what lies there.
+        // Without settings only environment keys count, not an auth.json that happens to be there.
         false => Some(Vec::new()),
     };
     let names = stored.unwrap_or_else(|| {
-        warn("is not set, and this file, which says who is signed in, makes no sense: nobody in it is loaded".to_owned());
+        warn("is not set, and this file, which lists the signed-in providers, is malformed: no provider in it is loaded".to_owned());
         Vec::new()
     });
     let mut signed_in: Vec<String> = names
@@ -131,7 +132,8 @@ fn names(path: &Path) -> Result<Option<Vec<String>>, Error> {
     if !path.is_file() {
         return Ok(Some(Vec::new()));
     }
-    let bytes = std::fs::read(path).map_err(Error::io("read", path))?;
+    let bytes = atomic::read(path).map_err(|error| Error::io("read", path)(error.source))?;
+    let bytes = bytes.unwrap_or_default();
     if bytes.iter().all(u8::is_ascii_whitespace) {
         return Ok(Some(Vec::new()));
     }

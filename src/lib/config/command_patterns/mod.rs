@@ -1,4 +1,4 @@
-//! Which commands run by the settings' patterns, and which programs no pattern may let run unasked.
+//! The commands that the settings' patterns permit, and the programs that no pattern may permit without a question.
 //!
 //! A pattern is a comfort and no wall: a command that may run can do whatever the sandbox lets it.
 

@@ -16,7 +16,7 @@ impl Home {
     /// directory and two a file of `state/` itself; what lies deeper is behind those directories.
     ///
     /// # Errors
-    /// [`Error::Io`] with the path, also when something else stands where a directory should.
+    /// [`Error::Io`] with the path, also when something else is where a directory should.
     pub fn create(&self) -> Result<(), Error> {
         ensure_parents(&self.state)?;
         ensure_parents(&self.workspace)?;

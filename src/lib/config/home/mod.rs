@@ -287,12 +287,12 @@ impl Home {
         self.state.join("undo")
     }
 
-    /// Returns the list of files that hold untrusted words.
+    /// Returns the list of files that hold untrusted text.
     pub fn untrusted(&self) -> PathBuf {
         self.state.join("untrusted.json")
     }
 
-    /// Returns what the owner allowed for good.
+    /// Returns what the owner allowed permanently.
     pub fn rules(&self) -> PathBuf {
         self.state.join("rules.json")
     }
@@ -374,7 +374,7 @@ impl Home {
 
     /// Returns `path` as it is printed: `workspace/…` and `state/…`, anything else in full.
     pub fn display(&self, path: &Path) -> String {
-        // The workspace first: under a system unit it lies in the state directory.
+        // The workspace first: under a system unit it is in the state directory.
         let prefixed = |dir: &Path, name: &str| {
             let rest = path.strip_prefix(dir).ok()?;
             Some(if rest.as_os_str().is_empty() {

@@ -23,6 +23,7 @@ use super::validate;
 use super::validate::{Note, Warning};
 use super::vendors;
 use super::vendors::KeyInUse;
+use crate::sys::atomic;
 
 /// Everything agent.toml, providers.d, the environment and the flags say.
 #[derive(Debug, Clone)]
@@ -120,9 +121,27 @@ impl Loaded {
 /// # Errors
 /// [`Error`] for anything the agent could not honestly start with, unknown keys among it.
 pub fn load(home: &Home, env: &Environment, flags: &[(String, String)]) -> Result<Loaded, Error> {
+    load_after(&FileDigests::default(), home, env, flags)
+}
+
+/// Does what [`load`] does where the settings of `running` are active: without a file that set anything then, the
+/// built-in ones are nobody's wish. Editors, sync programs and a full disk leave such a moment.
+///
+/// # Errors
+/// As [`load`]; [`Error::Emptied`] when agent.toml set something then and is missing or empty now.
+pub fn load_after(
+    running: &FileDigests,
+    home: &Home,
+    env: &Environment,
+    flags: &[(String, String)],
+) -> Result<Loaded, Error> {
     // Before they are read: what changes meanwhile is said to have changed.
-    let files = FileDigests::of(home);
+    let mut files = FileDigests::of(home);
     let mut layers = layered(home, env, flags)?;
+    if running.is_set && !layers.is_set {
+        return Err(Error::Emptied(home.config_file().to_owned()));
+    }
+    files.is_set = layers.is_set;
     let is_named = layers.origins.contains_key(LOAD);
     let secrets = Secrets::lenient(home, env);
     if !is_named {
@@ -145,7 +164,8 @@ pub fn load(home: &Home, env: &Environment, flags: &[(String, String)]) -> Resul
     reach::check_networks(&config, &origin)?;
     reach::check(&config, home.workspace(), &origin)?;
     let (models, of_models) = models?;
-    warnings.extend(validate::warnings(&config, &origin));
+    let is_paid = models.all().any(|model| !model.is_free());
+    warnings.extend(validate::warnings(&config, is_paid, &origin));
     warnings.extend(of_models);
     let notes = validate::notes(&config);
     let keys = vendors::keys(&models, &secrets);
@@ -190,7 +210,7 @@ pub fn providers_wanted(home: &Home, env: &Environment) -> Result<(Vec<String>, 
 pub(super) const LOAD: &str = "providers.load";
 const SPEECH: &str = "speech_to_text";
 
-/// Returns where a key stands; of a table, where a key of it does.
+/// Returns where a key is; of a table, where one of its keys is.
 fn origin_text(origins: &BTreeMap<String, Origin>, key: &str) -> String {
     let below = format!("{key}.");
     let within = || {
@@ -203,6 +223,8 @@ fn origin_text(origins: &BTreeMap<String, Origin>, key: &str) -> String {
 
 struct Layers {
     config: Config,
+    /// Whether agent.toml sets anything.
+    is_set: bool,
     table: toml::Table,
     origins: BTreeMap<String, Origin>,
     warnings: Vec<Warning>,
@@ -212,13 +234,17 @@ struct Layers {
 fn layered(home: &Home, env: &Environment, flags: &[(String, String)]) -> Result<Layers, Error> {
     let mut layers = Layers {
         config: Config::default(),
+        is_set: false,
         table: toml::Table::new(),
         origins: BTreeMap::new(),
         warnings: Vec::new(),
         unknown: Vec::new(),
     };
     match TomlFile::read(home.config_file())? {
-        Some(file) => layers.add_file(home, &file)?,
+        Some(file) => {
+            layers.is_set = !file.table().is_empty();
+            layers.add_file(home, &file)?;
+        }
         // Built-in settings have no cap: a slip in --config must not lead to them.
         None if home.config_is_named() => {
             let missing =
@@ -267,7 +293,8 @@ fn credentials(home: &Home) -> Result<Vec<(String, String)>, Error> {
             .into_owned();
         if name.starts_with("AGENT_") && name.contains("__") {
             let path = dir.join(&name);
-            let value = std::fs::read_to_string(&path).map_err(Error::io("read", &path))?;
+            let value = atomic::open(&path).and_then(std::io::read_to_string);
+            let value = value.map_err(Error::io("read", &path))?;
             found.push((name, value.trim_end_matches(['\n', '\r']).to_owned()));
         }
     }
@@ -276,7 +303,7 @@ fn credentials(home: &Home) -> Result<Vec<(String, String)>, Error> {
 }
 
 impl Layers {
-    /// Puts in force what a home loads by itself, and lets the model listen that came with it.
+    /// Activates what a home loads by itself, and lets the model listen that came with it.
     fn take_chosen(&mut self, chosen: Chosen) {
         self.warnings.extend(chosen.warnings);
         if let Some((names, origin)) = chosen.load {
@@ -312,7 +339,7 @@ impl Layers {
         Ok(())
     }
 
-    /// `AGENT_TELEGRAM__API_URL` is `telegram.api_url`. Without `__` it is no setting
+    /// `AGENT_TELEGRAM__API_URL` is `telegram.api_url`. Without `__` it is not a setting
     /// (`AGENT_HOME`, `AGENT_HTTP_TOKEN`, other people's variables).
     fn add_variable(&mut self, name: &str, value: &str, origin: &Origin) -> Result<(), Error> {
         let key = name.strip_prefix("AGENT_").unwrap_or(name).to_lowercase();

@@ -47,6 +47,76 @@ impl Place {
     }
 }
 
+#[test]
+fn a_file_that_is_gone_or_empty_while_its_settings_are_in_force_is_an_error() {
+    let place = Place::new("[agent]\nname = \"Ada\"\n");
+    let path = place.0.path().join("agent.toml");
+    let again = |running: &FileDigests, text: Option<&str>| {
+        match text {
+            Some(text) => {
+                atomic::write(&path, text.as_bytes(), atomic::Durability::Rename).expect("write")
+            }
+            None => std::fs::remove_file(&path).expect("own file"),
+        }
+        let loaded = load_after(running, &place.home(), &Environment::of(&[]), &[]);
+        loaded.map(|loaded| loaded.files)
+    };
+    let running = place.load(&[]).expect("good").files;
+    for text in ["", " \n\t\n", "# [agent]\n", "\u{feff}"] {
+        let error = again(&running, Some(text)).expect_err(text);
+        assert!(matches!(error, Error::Emptied(_)), "{text:?}: {error}");
+        assert_eq!(error.kind(), crate::config::Kind::Config);
+    }
+    let error = again(&running, None).expect_err("gone");
+    let told = "agent.toml is missing or empty, and was not when it was read before";
+    assert_eq!(place.short(&error), told);
+    let started = place
+        .load(&[])
+        .expect("a start takes what is built in")
+        .files;
+    let some = "[agent]\nname = \"Ada\"\n";
+    again(&running, Some(some)).expect("it is back");
+    let empty = again(&started, Some("# later\n")).expect("nothing was set before");
+    let set = again(&empty, Some(some)).expect("set now");
+    again(&set, None).expect_err("gone");
+}
+
+#[test]
+fn what_is_no_file_in_the_place_of_settings_holds_nobody_up() {
+    let mode = nix::sys::stat::Mode::S_IRWXU;
+    let place = Place::new("[providers]\nload = [\"a\"]\n");
+    std::fs::create_dir(place.0.path().join("providers.d")).expect("dir");
+    let env = Environment::of(&[]);
+    let told = |name: &str| {
+        let path = place.0.path().join(name);
+        nix::unistd::mkfifo(&path, mode).expect("a FIFO");
+        let error = match name {
+            ".env" => Secrets::open(&place.home(), &env).map(|_| ()),
+            _ => load(&place.home(), &env, &[]).map(|_| ()),
+        };
+        let told = place.short(&error.expect_err(name));
+        std::fs::remove_file(&path).expect("own file");
+        told
+    };
+    for name in ["providers.d/a.toml", ".env"] {
+        let expected = format!("cannot read {name}: it is no regular file");
+        assert_eq!(told(name), expected);
+    }
+    let path = place.0.path().join("agent.toml");
+    std::fs::remove_file(&path).expect("own file");
+    let expected = "cannot read agent.toml: it is no regular file";
+    assert_eq!(told("agent.toml"), expected);
+    std::os::unix::net::UnixListener::bind(&path).expect("a socket");
+    let error = load(&place.home(), &env, &[]).expect_err("a socket");
+    assert_eq!(place.short(&error), expected);
+    // A link to a file is one.
+    std::fs::remove_file(&path).expect("own file");
+    place.put("settings.toml", "[agent]\nname = \"Ada\"\n");
+    std::os::unix::fs::symlink("settings.toml", &path).expect("a link");
+    let loaded = load(&place.home(), &env, &[]).expect("good");
+    assert!(loaded.origins.contains_key("agent.name"));
+}
+
 fn loaded(agent_toml: &str, env: &[(&str, &str)]) -> Loaded {
     Place::new(agent_toml).load(env).expect("load")
 }
@@ -371,6 +441,10 @@ fn a_value_of_the_wrong_type_names_file_key_and_what_was_expected() {
         "[agent]\ntimezone = \"Mars\"\n",
         "agent.toml:2: `agent.timezone`: no time zone is called `Mars`, expected an IANA name such as `Europe/Berlin` or `UTC`",
     );
+    check(
+        "[agent]\ntimezone = \"europe/berlin\"\n",
+        "agent.toml:2: `agent.timezone`: no time zone is called `europe/berlin`; did you mean `Europe/Berlin`?",
+    );
     let (message, hint) = refused("", &[("AGENT_TELEGRAM__ENABLED", "yes")]);
     assert_eq!(
         message,
@@ -647,7 +721,7 @@ fn a_home_with_settings_that_name_no_provider_loads_those_somebody_signed_in_at(
             .load,
         ["a"]
     );
-    // No settings at all: no model, whatever lies there.
+    // No settings at all: no model, whatever is there.
     std::fs::remove_file(place.0.path().join("agent.toml")).expect("remove");
     assert_eq!(names(&place), ["offline"]);
 }

@@ -111,11 +111,11 @@ pub struct Model {
     pub cost_per_mchar: Option<f64>,
     /// The voice that speaks; `None` = the vendor's usual one.
     pub voice: Option<String>,
-    /// US dollars a request beside that; `None` = not stated.
+    /// US dollars a request in addition to that; `None` = not stated.
     pub cost_per_request: Option<f64>,
     /// Whether prompt-cache breakpoints are set; default true.
     pub cache: bool,
-    /// How long the vendor keeps what stands before a breakpoint: tools and stable files, semi-stable files, the
+    /// How long the vendor keeps what is before a breakpoint: tools and stable files, semi-stable files, the
     /// conversation; default five minutes each.
     pub cache_ttl: [Ttl; 3],
     /// Whether it sees images; default false.
@@ -144,7 +144,12 @@ pub enum Ttl {
 const LARGE_WINDOW: u64 = 100_000;
 
 impl Model {
-    /// Returns true where a longer list of tools costs next to nothing: the model is no small one, and what it read
+    /// Returns true where nothing is paid: its prices are zeros, or no vendor serves it.
+    pub fn is_free(&self) -> bool {
+        self.rates == Some([0.0; 4]) || self.provider.kind == ProviderType::Offline
+    }
+
+    /// Returns true where a longer list of tools costs next to nothing: the model is not a small one, and what it read
     /// before is cached at a quarter of the price or less.
     pub fn reads_tools_cheaply(&self) -> bool {
         let is_cached =

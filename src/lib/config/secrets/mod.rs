@@ -11,6 +11,7 @@ use super::home::Home;
 use super::key_names::edits;
 use super::validate::is_variable;
 use crate::secret::Secret;
+use crate::sys::atomic;
 
 /// Letters that a misspelt name may differ in.
 const MOST_EDITS: usize = 2;
@@ -20,7 +21,8 @@ const MOST_EDITS: usize = 2;
 pub struct Secrets {
     credentials: Option<PathBuf>,
     env: Environment,
-    file: BTreeMap<String, Secret>,
+    /// The entries of `.env`; `None` for an empty one.
+    file: BTreeMap<String, Option<Secret>>,
     path: PathBuf,
 }
 
@@ -86,6 +88,17 @@ impl Secrets {
         Ok(self.find(name)?.map(|(secret, _)| secret))
     }
 
+    /// Returns the value of the variable `name` for a program, which may be an empty one; `None` when it is nowhere.
+    ///
+    /// # Errors
+    /// As [`Secrets::get`].
+    pub fn variable(&self, name: &str) -> Result<Option<String>, Error> {
+        let is_there = self.env.raw(name).is_some() || self.file.contains_key(name);
+        let found = self.get(name)?;
+        let value = found.map(|secret| secret.expose().to_owned());
+        Ok(value.or_else(|| is_there.then(String::new)))
+    }
+
     /// Returns the secret called `name` and where it was found.
     ///
     /// # Errors
@@ -94,7 +107,7 @@ impl Secrets {
         Ok(self.find_all(name)?.into_iter().next())
     }
 
-    /// Returns every secret called `name`, the one in force first.
+    /// Returns every secret called `name`, the active one first.
     ///
     /// # Errors
     /// As [`Secrets::get`].
@@ -124,7 +137,9 @@ impl Secrets {
         found.extend(
             self.file
                 .get(name)
-                .map(|secret| (secret.clone(), SecretOrigin::EnvFile)),
+                .cloned()
+                .flatten()
+                .map(|secret| (secret, SecretOrigin::EnvFile)),
         );
         Ok(found)
     }
@@ -173,15 +188,15 @@ impl Secrets {
             return Ok(None);
         };
         let path = dir.join(name);
-        match std::fs::read(&path) {
-            Ok(bytes) => {
+        let bytes = atomic::read(&path);
+        match bytes.map_err(|error| Error::io("read", &path)(error.source))? {
+            Some(bytes) => {
                 let value = String::from_utf8(bytes).map_err(|_| Error::SecretText {
                     origin: path.display().to_string(),
                 })?;
                 Ok(secret(&value))
             }
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(Error::io("read", path)(error)),
+            None => Ok(None),
         }
     }
 }
@@ -196,7 +211,7 @@ fn is_shortened(name: &str, known: &str) -> bool {
 /// Returns the text of `.env` with these secrets, each of which is read back as it is; all others stay.
 ///
 /// # Errors
-/// As [`Secrets::open`]; [`Error::EnvFileLine`] also for a name that is no variable.
+/// As [`Secrets::open`]; [`Error::EnvFileLine`] also for a name that is not a variable.
 pub fn with_secrets(home: &Home, secrets: &[(String, String)]) -> Result<String, Error> {
     let path = home.env_file();
     let mut text = env_text(&path)?;
@@ -206,11 +221,11 @@ pub fn with_secrets(home: &Home, secrets: &[(String, String)]) -> Result<String,
     Ok(text)
 }
 
-fn read_env_file(path: &Path) -> Result<BTreeMap<String, Secret>, Error> {
+fn read_env_file(path: &Path) -> Result<BTreeMap<String, Option<Secret>>, Error> {
     let entries = dotenv::parse(&env_text(path)?).map_err(|bad| bad_line(path, bad))?;
     Ok(entries
         .into_iter()
-        .filter_map(|(name, value)| Some((name, secret(&value)?)))
+        .map(|(name, value)| (name, secret(&value)))
         .collect())
 }
 
@@ -224,16 +239,12 @@ fn bad_line(path: &Path, (line, problem): dotenv::BadLine) -> Error {
 
 /// Returns what is in `.env`; nothing when it is not there.
 fn env_text(path: &Path) -> Result<String, Error> {
-    let mut file = match std::fs::File::open(path) {
+    let mut file = match atomic::open(path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(String::new()),
         file => file.map_err(Error::io("read", path))?,
     };
-    let mode = file
-        .metadata()
-        .map_err(Error::io("read", path))?
-        .permissions()
-        .mode()
-        & 0o7777;
+    let meta = file.metadata().map_err(Error::io("read", path))?;
+    let mode = meta.permissions().mode() & 0o7777;
     if mode & 0o077 != 0 {
         return Err(Error::EnvFileMode {
             path: path.to_owned(),

@@ -81,6 +81,11 @@ fn an_empty_value_is_unset() {
         secrets.find("B").expect("find").map(|(_, origin)| origin),
         Some(SecretOrigin::EnvFile)
     );
+    // A program is given it as it is.
+    let secrets = place.secrets(&[("C", "")]).expect("open");
+    let given = ["A", "B", "C", "D"].map(|name| secrets.variable(name).expect("get"));
+    let given = given.each_ref().map(Option::as_deref);
+    assert_eq!(given, [Some(""), Some("file"), Some(""), None]);
 }
 
 #[test]

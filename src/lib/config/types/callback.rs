@@ -1,4 +1,4 @@
-//! `[callback]`: another program is told what each message came to.
+//! `[callback]`: another program that receives the result of each message.
 
 use serde::{Deserialize, Serialize};
 

@@ -18,13 +18,13 @@ pub struct Channel {
     pub owner: Vec<String>,
     /// Who may write directly; default `pairing`, an empty list is never open.
     pub dm_policy: DmPolicy,
-    /// Ids that may write directly, beside the owners; default none.
+    /// Ids that may write directly, in addition to the owners; default none.
     pub allow_from: Vec<String>,
     /// Whether an answer is shown while it is written: `off` (default) or `edit`.
     pub stream: Stream,
-    /// Whether what the agent says beside calls of tools is a message of its own, before they run; default false.
+    /// Whether what the agent says in addition to calls of tools is a separate message, before they run; default false.
     pub interim: bool,
-    /// Whether the channel is told that an answer is being written; default true.
+    /// Whether the channel is notified that an answer is being written; default true.
     pub typing: bool,
     /// Which parts of an answer reply to the question; default `first`.
     pub reply_to_mode: ReplyTo,
@@ -73,7 +73,7 @@ impl Channel {
 pub struct GroupRules {
     /// Whether the agent must be named to be addressed.
     pub require_mention: bool,
-    /// Who may address it here; `None` = whoever may write directly.
+    /// Who may address it here; `None` = anyone who may write directly.
     pub allow_from: Option<Vec<Address>>,
     /// Whether everybody may.
     pub members: Members,
@@ -84,7 +84,7 @@ pub struct GroupRules {
 pub struct Display {
     /// Whether an answer is shown while it is written.
     pub stream: Stream,
-    /// Whether what is said beside calls of tools is a message of its own.
+    /// Whether what is said in addition to calls of tools is a separate message.
     pub interim: bool,
     /// Whether "typing" is shown.
     pub typing: bool,
@@ -140,7 +140,7 @@ impl Config {
         }
     }
 
-    /// Returns those whom the settings let in, beside the owners.
+    /// Returns those whom the settings let in, in addition to the owners.
     pub fn allowed(&self) -> Vec<Address> {
         let numbered = self
             .telegram

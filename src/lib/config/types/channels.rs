@@ -22,11 +22,11 @@ pub struct Telegram {
     pub token_env: String,
     /// Who may write to the bot directly; default `pairing`, an empty list is never open.
     pub dm_policy: DmPolicy,
-    /// Numeric user ids that may write to the bot, beside the owners; default none.
+    /// Numeric user ids that may write to the bot, in addition to the owners; default none.
     pub allow_from: Vec<i64>,
     /// Whether an answer is shown while it is written; default `off`.
     pub stream: Stream,
-    /// Whether what the agent says beside calls of tools is a message of its own, before they run; default false.
+    /// Whether what the agent says in addition to calls of tools is a separate message, before they run; default false.
     pub interim: bool,
     /// Whether "typing" is shown while it works; default true.
     pub typing: bool,
@@ -42,7 +42,7 @@ pub struct Telegram {
     pub ack_reaction: String,
     /// Which groups are heard; default `allowlist`.
     pub group_policy: GroupPolicy,
-    /// Names by which it is called in groups, beside its @username; default none. They are whole
+    /// Names by which it is called in groups, in addition to its @username; default none. They are whole
     /// words, in any letter case.
     pub aliases: Vec<String>,
     /// The groups that are heard, by chat id (`-100…`, in quotes); default none.

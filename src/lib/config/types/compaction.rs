@@ -1,4 +1,4 @@
-//! `[compaction]`: when the older part of a conversation is summed up, and how much stays.
+//! `[compaction]`: when the older part of a conversation is summarized, and how much stays.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -16,7 +16,7 @@ pub struct Compaction {
     /// How much stays as it was said: `fraction:F` of the messages, `window:F` of the model's window,
     /// or `tokens:N`; default: the preset's.
     pub keep: Option<Keep>,
-    /// Whether the model is asked to keep what matters before it is summed up; default true.
+    /// Whether the model is asked to keep what matters before it is summarized; default true.
     pub flush: bool,
     /// Messages, calls and results included, at which a conversation is compacted too, however short they are; 0 = any
     /// number; default 500.
@@ -105,7 +105,7 @@ impl<'de> Deserialize<'de> for Keep {
 pub struct Thresholds {
     /// From here on the model is asked to keep what matters.
     pub flush_at: u64,
-    /// From here on the older part is summed up when a turn has ended.
+    /// From here on the older part is summarized when a turn has ended.
     pub compact_at: u64,
     /// What a question may have: the window without room for an answer. Before it would be larger the older part is
     /// summed up at once.

@@ -23,7 +23,7 @@ pub struct McpServer {
     pub command: Vec<String>,
     /// The address of a server that runs elsewhere; default none.
     pub url: String,
-    /// Names of variables, or of secrets in `.env`, that the program is given beside
+    /// Names of variables, or of secrets in `.env`, that the program is given in addition to
     /// `PATH LANG LC_ALL TZ TERM USER LOGNAME`; default none.
     pub env: Vec<String>,
     /// The variable, or the secret in `.env`, with the token for `url`; default none.
@@ -34,13 +34,13 @@ pub struct McpServer {
     pub client_secret_env: String,
     /// The port of 127.0.0.1 that the browser comes back to, when `client_id` was made with one; default any.
     pub redirect_port: u16,
-    /// Where one signs in for `url`, when that is no public address or the server does not say it; default none.
+    /// Where one signs in for `url`, when that is not a public address or the server does not say it; default none.
     pub issuer: String,
     /// Where the program may connect to, as `tools.exec.network` says it of commands; default nowhere.
     pub network: Network,
-    /// Files and directories beside the system's that the program may read, absolute paths; default none.
+    /// Files and directories in addition to the system's that the program may read, absolute paths; default none.
     pub reads: Vec<PathBuf>,
-    /// Files and directories beside its own that the program may change, absolute paths; default none.
+    /// Files and directories in addition to its own that the program may change, absolute paths; default none.
     pub writes: Vec<PathBuf>,
     /// What is trusted: the hash of what it offers; default none, so that it is off until `agent-send --mcp trust`.
     pub trust: String,

@@ -1,4 +1,4 @@
-//! The settings of `agent.toml`, typed. Every key stands here once with its meaning, unit and
+//! The settings of `agent.toml`, typed. Every key is here once with its meaning, unit and
 //! default; agent.toml(5) and the template that `init` writes are checked against these types.
 //!
 //! Numbers without a named source are SPEC.md's. Closed sets of words are enums, so that a wrong
@@ -48,7 +48,7 @@ pub use tools::{Exec, Media, Pattern, Policy, Sandbox, SearchEngine, Tools, Web}
 pub struct Config {
     /// Who the agent is and how long it may think.
     pub agent: Agent,
-    /// Where the owner is told what comes unasked.
+    /// Where the owner receives notifications.
     pub owner: Owner,
     /// How inputs wait before a turn.
     pub pipeline: Pipeline,
@@ -69,9 +69,9 @@ pub struct Config {
     pub media: Media,
     /// Which messages share a conversation.
     pub session: Session,
-    /// When a conversation is summed up.
+    /// When a conversation is summarized.
     pub compaction: Compaction,
-    /// What the model is told beside the conversation.
+    /// What the model receives in addition to the conversation.
     pub context: Context,
     /// How much may be spent.
     pub cost: Cost,
@@ -79,7 +79,7 @@ pub struct Config {
     pub memory: Memory,
     /// How far a sub-agent may go.
     pub subagents: Subagents,
-    /// Whoever is told what each message came to.
+    /// The receiver of the result of each message.
     pub callback: Callback,
     /// The agent that comes back by itself.
     pub heartbeat: Heartbeat,
@@ -199,13 +199,31 @@ impl Serialize for Zone {
     }
 }
 
+/// Returns the name of the zone that is `name` except for its letter case, spaces or a slip of two letters.
+fn zone_in_any_case(name: &str) -> Option<&'static str> {
+    let written = name.trim().to_lowercase().replace(' ', "_");
+    let names = chrono_tz::TZ_VARIANTS.iter().map(|zone| zone.name());
+    let far = |zone: &str| crate::config::edits(&written, &zone.to_lowercase());
+    let by_distance = names.map(|zone| (far(zone), zone));
+    // Of a short name two letters make another one.
+    let enough = if written.len() < 6 { 0 } else { 2 };
+    by_distance
+        .min()
+        .filter(|(far, _)| *far <= enough)
+        .map(|(_, zone)| zone)
+}
+
 impl<'de> Deserialize<'de> for Zone {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let name = String::deserialize(deserializer)?;
         name.parse().map(Self).map_err(|_| {
-            serde::de::Error::custom(format!(
-                "no time zone is called `{name}`, expected an IANA name such as `Europe/Berlin` or `UTC`"
-            ))
+            let name = crate::text::visible(&crate::text::shorten(&name, 80));
+            serde::de::Error::custom(match zone_in_any_case(&name) {
+                Some(meant) => format!("no time zone is called `{name}`; did you mean `{meant}`?"),
+                None => format!(
+                    "no time zone is called `{name}`, expected an IANA name such as `Europe/Berlin` or `UTC`"
+                ),
+            })
         })
     }
 }
@@ -330,7 +348,7 @@ pub struct Memory {
     pub embeddings: Embeddings,
     /// What goes before a message.
     pub recall: Recall,
-    /// Whether the model of `[routing] consolidation` reads notes that changed for facts, beside the rules; default false.
+    /// Whether the model of `[routing] consolidation` reads notes that changed for facts, in addition to the rules; default false.
     pub notes_by_model: bool,
     /// What a search uses; default `auto`.
     pub strategy: SearchStrategy,
@@ -476,7 +494,7 @@ impl Default for Embeddings {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, expecting = "a table")]
 pub struct Subagents {
-    /// The tools that no sub-agent may use, beside `sessions_spawn`; default what is heard by others or comes back by
+    /// The tools that no sub-agent may use, in addition to `sessions_spawn`; default what is heard by others or comes back by
     /// itself.
     pub deny: Vec<String>,
     /// Seconds one may take when nothing is said of it, at least 1; default 600.
@@ -543,7 +561,7 @@ impl Default for Log {
 pub enum Level {
     /// Something failed.
     Error,
-    /// Something is wrong, work goes on.
+    /// Something is wrong, work continues.
     Warn,
     /// What a user wants to know.
     #[default]

@@ -1,4 +1,4 @@
-//! Where commands and tool servers may connect to.
+//! The hosts to which commands and tool servers may connect.
 
 use std::fmt;
 
@@ -29,7 +29,7 @@ impl Network {
         }
     }
 
-    /// Returns the first entry that is no host, and what is expected.
+    /// Returns the first entry that is not a host, and what is expected.
     pub(in crate::config) fn fault(&self) -> Option<String> {
         let entry = self.hosts().iter().find(|entry| !is_host(entry))?;
         Some(format!(

@@ -1,4 +1,4 @@
-//! `[owner]`: where the owner is told what comes unasked.
+//! `[owner]`: where the owner receives notifications.
 
 use serde::{Deserialize, Serialize};
 

@@ -15,7 +15,7 @@ pub struct Tools {
     pub enabled: Option<Vec<String>>,
     /// The most characters of a tool's result that reach the model, at least 1,000; default 30,000.
     pub max_output: usize,
-    /// Directories beside the workspace that `read`, `write` and `edit` may use, absolute paths; default none.
+    /// Directories in addition to the workspace that `read`, `write` and `edit` may use, absolute paths; default none.
     pub allowed_paths: Vec<PathBuf>,
     /// Whether a tool runs, by its name, a pattern of names (`"every_*"`), its tool server, or, for pages, the host
     /// (`"example.org"`, `"*.example.org"`), as `tools.exec.policy` says it of commands; default `sandboxed` for
@@ -30,11 +30,14 @@ pub struct Tools {
     pub web: Web,
 }
 
+/// The most characters of a tool's result that reach the model when the settings say nothing (specification §7).
+const MAX_OUTPUT: usize = 30_000;
+
 impl Default for Tools {
     fn default() -> Self {
         Self {
             enabled: None,
-            max_output: 30_000,
+            max_output: MAX_OUTPUT,
             allowed_paths: Vec::new(),
             policies: BTreeMap::new(),
             trusted_hosts: Vec::new(),
@@ -55,7 +58,7 @@ pub struct Web {
     pub ports: Vec<u16>,
     /// Who searches; default `duckduckgo`.
     pub search: SearchEngine,
-    /// The address of your SearXNG, or of a server that stands in for another engine; default none.
+    /// The address of your SearXNG, or of a server that replaces another engine; default none.
     pub search_url: String,
     /// The name of the secret with the key for Brave; default `BRAVE_API_KEY`.
     pub search_key_env: String,
@@ -143,12 +146,12 @@ pub struct Pattern {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Policy {
-    /// Yes; what untrusted words may have caused needs the owner's yes.
+    /// Yes; what untrusted text may have caused needs the owner's yes.
     #[default]
     Sandboxed,
     /// Each time after the owner's yes.
     Ask,
-    /// Yes, whatever untrusted words are in the conversation.
+    /// Yes, whatever untrusted text is in the conversation.
     Allow,
     /// No; also written `deny`.
     #[serde(alias = "deny")]
@@ -176,18 +179,18 @@ pub struct Media {
     /// recording, standard output is the words. It goes before the model of
     /// `routing.speech_to_text`; default none.
     pub transcribe: Vec<String>,
-    /// Files and directories beside the system's that this program may read, absolute paths; default
+    /// Files and directories in addition to the system's that this program may read, absolute paths; default
     /// none.
     pub transcribe_reads: Vec<PathBuf>,
     /// The program that speaks, and its arguments: `{text}` in them is a file with the words, `{out}` the file that it
     /// leaves (OGG with Opus, MP3 or M4A). It goes before the model of `routing.text_to_speech`; default none.
     pub speak: Vec<String>,
-    /// Files and directories beside the system's that this program may read, absolute paths; default
+    /// Files and directories in addition to the system's that this program may read, absolute paths; default
     /// none.
     pub speak_reads: Vec<PathBuf>,
     /// Days that received files are kept in `workspace/inbox`, at least 1; default 14.
     pub inbox_days: u64,
-    /// The most megabytes of received files of one person who is no owner; default 200.
+    /// The most megabytes of received files of one person who is not an owner; default 200.
     pub inbox_person_mb: u64,
     /// The same for one chat; default 500.
     pub inbox_chat_mb: u64,

@@ -5,7 +5,7 @@ use std::path::Path;
 pub(super) const NO_VARIABLE: &str =
     "expected the NAME of a variable; the secret itself belongs in .env";
 
-/// A name that can stand before `.md`.
+/// A name that can be before `.md`.
 pub(super) fn is_prompt_name(name: &str) -> bool {
     (1..=64).contains(&name.chars().count())
         && name

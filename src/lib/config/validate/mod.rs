@@ -1,9 +1,10 @@
-//! What types cannot say: ranges of values, probable mistakes, and what has no effect in this
+//! Checks beyond types: ranges of values, probable mistakes, and settings without effect in this
 //! build.
 
 mod channels;
 mod formats;
 mod ranges;
+mod telegram;
 
 pub(super) use formats::{is_amount, is_http, is_private_way, is_variable};
 pub(super) use ranges::values;
@@ -15,7 +16,7 @@ use super::key_names::UnknownKey;
 use super::types::{Config, Deliver, DmPolicy, DmScope, Hook, Media, Policy, Sandbox, Session};
 use crate::message::Address;
 
-/// A probable mistake; the agent starts all the same.
+/// A probable mistake; the agent starts nevertheless.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Warning {
     /// The file and line, variable, credential or flag.
@@ -105,8 +106,12 @@ fn is_id(id: &str) -> bool {
     }
 }
 
-/// Returns what is valid and probably not meant.
-pub(super) fn warnings(config: &Config, origin: &dyn Fn(&str) -> String) -> Vec<Warning> {
+/// Returns what is valid and probably not meant; `is_paid` says that a model costs something, or may.
+pub(super) fn warnings(
+    config: &Config,
+    is_paid: bool,
+    origin: &dyn Fn(&str) -> String,
+) -> Vec<Warning> {
     let telegram = &config.telegram;
     let mut warnings = Vec::new();
     let mut warn = |key: &str, message: &str| {
@@ -125,6 +130,10 @@ pub(super) fn warnings(config: &Config, origin: &dyn Fn(&str) -> String) -> Vec<
     }
     for (key, what) in channels::doubts(config) {
         warn(&key, what);
+    }
+    let of_telegram = telegram::doubts(config).into_iter();
+    for (key, what) in of_telegram.chain(telegram::open_to_all(config, is_paid)) {
+        warn(&key, &what);
     }
     if config.tools.exec.sandbox == Sandbox::Off && config.tools.exec.runs() {
         warn(
@@ -185,13 +194,13 @@ pub(super) fn warnings(config: &Config, origin: &dyn Fn(&str) -> String) -> Vec<
     warnings
 }
 
-/// Returns the webhooks of which nobody would hear, and why.
+/// Returns the webhooks whose messages would reach no one, and why.
 fn unheard_hooks(config: &Config) -> Vec<(String, &'static str)> {
     let unheard = |(name, hook): (&String, &Hook)| {
         let message = if !config.http.enabled {
             "has no effect: `http.enabled` is false"
         } else if hook.deliver != Deliver::Nothing && config.open_channels().next().is_none() {
-            "reaches nobody: its words go to the owner, and every channel is off (`telegram.enabled`); `deliver = \"nothing\"` lets the agent read them"
+            "reaches nobody: it delivers to the owner, and every channel is off (`telegram.enabled`); with `deliver = \"nothing\"` only the agent reads it"
         } else {
             return None;
         };

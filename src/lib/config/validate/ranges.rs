@@ -636,7 +636,7 @@ const MAX_DIMS: u32 = 16_384;
 const NO_AMOUNT: &str = "expected US dollars, 0 or more (0 = no cap)";
 const NO_DIRECTORY: &str = "expected absolute paths, none of them `/` or in /proc, /sys or /dev";
 const NO_PROMPT: &str =
-    "expected names of 1 to 64 letters, digits, `_` or `-`: `Memory` stands for Memory.md";
+    "expected names of 1 to 64 letters, digits, `_` or `-`: `Memory` means Memory.md";
 
 fn typing_fits(typing: &Typing) -> bool {
     let seconds = [typing.start_delay_secs, typing.sticker_delay_secs];

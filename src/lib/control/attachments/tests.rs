@@ -157,7 +157,10 @@ fn a_command_reaches_its_own_files_and_absolute_paths_only() {
     for bad in ["../outside.txt", "..", "", "missing", "a/b"] {
         assert!(matches!(take(bad), Err(Error::Unfit { .. })), "{bad}");
     }
-    std::os::unix::fs::symlink(&outside, place.downloads.join("a/link")).expect("link");
+    let own = place.downloads.join("a");
+    assert!(!own.exists(), "nothing of what is refused is kept");
+    std::fs::create_dir(&own).expect("dir");
+    std::os::unix::fs::symlink(&outside, own.join("link")).expect("link");
     assert!(matches!(take("link"), Err(Error::Unfit { .. })));
     let [taken] = take(outside.to_str().expect("path")).expect("take in");
     assert_eq!(

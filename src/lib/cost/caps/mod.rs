@@ -1,7 +1,7 @@
 //! The limits a call is checked against before it is made, in the transaction that reserves it: so that
 //! parallel payers cannot exceed one together.
 //!
-//! | limit | what is summed up |
+//! | limit | what is summarized |
 //! |---|---|
 //! | `day_usd`, `month_usd` | everything since the local midnight, or the first of the month |
 //! | `session_usd` | the session and the sub-agents it sent; not what is remembered of it |
@@ -24,14 +24,14 @@ pub enum Refusal {
     /// A cap would be exceeded.
     #[error(
         "the {period} limit is reached: {setting} = {} in {file}, spent or reserved {}, this call may cost up to {} (US dollars){}",
-        rates::dollars(*limit), rates::dollars(*spent), rates::dollars(*bound), way_out(period)
+        rates::dollars(*limit), rates::cents(*spent), rates::cents(*bound), way_out(period)
     )]
     Cap {
         /// `day`, `month`, `session`, `message`, `job` …
         period: &'static str,
         /// The setting.
         setting: &'static str,
-        /// Where it stands.
+        /// Where it is.
         file: &'static str,
         /// Its value.
         limit: f64,
@@ -181,7 +181,7 @@ pub(super) fn refusal(
     Ok(None)
 }
 
-/// Returns the limits that hold for `call`, in the order in which they are named to the owner; 0 is no limit.
+/// Returns the limits that hold for `call`, in the order in which they are named to the owner; 0 is not a limit.
 fn limits<'a>(
     call: &'a NewCall,
     caps: &Cost,
@@ -264,7 +264,7 @@ fn root(connection: &Connection, call: &NewCall) -> rusqlite::Result<String> {
 }
 
 /// Returns the session whose limit holds the call: of a sub-agent's the one that sent it. Empty for none; what is
-/// remembered of a session is no part of it, or one that is spent would be forgotten.
+/// remembered of a session is not a part of it, or one that is spent would be forgotten.
 fn sender(connection: &Connection, call: &NewCall) -> rusqlite::Result<String> {
     if call.source == "consolidation" || call.session_id.is_empty() {
         return Ok(String::new());

@@ -492,7 +492,7 @@ async fn each_step_of_a_limit_is_noted_once_for_its_local_day_and_month() {
         [],
         "the refusal is no news"
     );
-    // The next day has its own steps; the month goes on, and a refusal of it is told.
+    // The next day has its own steps; the month continues, and a refusal of it is told.
     let second = ms("2025-10-27T10:00:00.000Z");
     let again = Ledger::start(&house.path(), UTC).expect("another process");
     for _ in 0..5 {
@@ -521,7 +521,20 @@ async fn each_step_of_a_limit_is_noted_once_for_its_local_day_and_month() {
     );
     assert_eq!(
         found[0].text(),
-        "50 % of the day's limit are spent: $0.0500 of $0.10 (2025-10-27; [cost] day_usd = 0.10 in agent.toml)"
+        "50 % of the day's limit is spent: $0.0500 of $0.10 (2025-10-27; [cost] day_usd = 0.10 in agent.toml)"
+    );
+    let beyond = Alert {
+        percent: 100,
+        spent_usd: 0.7499,
+        limit_usd: 0.25,
+        ..found[0].clone()
+    };
+    assert!(
+        beyond
+            .text()
+            .starts_with("299 % of the day's limit is spent: $0.7499 of $0.25"),
+        "{}",
+        beyond.text()
     );
     // A limit that was raised is another one.
     let raised = Cost {

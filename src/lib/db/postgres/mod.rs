@@ -1,6 +1,6 @@
 //! PostgreSQL, for what many share: an address without a secret in it, and a connection whose every call ends in time.
 //!
-//! The connection lives on a runtime of its own, of one thread: whoever asks waits. One that failed or was too slow is
+//! The connection lives on a runtime of its own, of one thread: callers wait. One that failed or was too slow is
 //! to be dropped: what the server still sends belongs to nobody.
 
 mod tls;
@@ -77,7 +77,7 @@ impl Error {
         self.is(&SqlState::UNDEFINED_TABLE) || self.is(&SqlState::INVALID_SCHEMA_NAME)
     }
 
-    /// Returns true when the server has said so: the connection is still good, but for a transaction.
+    /// Returns true when the server has said so: the connection is still good, except for a transaction.
     pub fn is_answer(&self) -> bool {
         matches!(self, Self::Failed { code: Some(_), .. })
     }
@@ -92,7 +92,7 @@ pub struct Address {
 }
 
 impl Address {
-    /// Returns the database of `url`. Beside what tokio-postgres knows, `sslrootcert` names the certificates of the
+    /// Returns the database of `url`. In addition to what tokio-postgres knows, `sslrootcert` names the certificates of the
     /// authorities, and `verify-ca` and `verify-full` are ways to say `require`: certificates are always checked. A server
     /// that is reached over a network must speak TLS, unless the address says `sslmode=disable` or `prefer`.
     ///
@@ -170,7 +170,7 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Connects within `patience`, which goes on for the calls that follow, until they are given another time. The server
+    /// Connects within `patience`, which continues for the calls that follow, until they are given another time. The server
     /// stops what takes longer than `limit`.
     ///
     /// # Errors

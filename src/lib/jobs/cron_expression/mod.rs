@@ -15,12 +15,15 @@
 //! Read beyond it: names and Sundays in ranges (`fri-sun`, `6-0`, `7-2`). Refused although some crons take them:
 //! `?`, `L`, `W`, `#`, a step after a single number (`5/15` is `5` here and `5-59/15` there).
 
+mod dst;
+
 use std::str::FromStr;
 
-use chrono::{DateTime, LocalResult, NaiveDateTime, TimeZone, Utc};
-use chrono_tz::{GapInfo, Tz};
+use chrono::{DateTime, NaiveDateTime, Utc};
+use chrono_tz::Tz;
 
 use super::Error;
+use dst::Pace;
 
 /// No crontab line names a time from here on: 2101-01-01, where the calendar of the cron crate ends.
 const END_MS: i64 = 4_133_980_800_000;
@@ -32,15 +35,6 @@ pub struct Crontab {
     /// Any of these, on wall-clock time; two when either day field names the day.
     days: Vec<cron::Schedule>,
     pace: Pace,
-}
-
-/// How a line takes a clock that is set ahead or back.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Pace {
-    /// Each time comes once a day.
-    Fixed,
-    /// Times come as the clock shows them.
-    Interval,
 }
 
 impl PartialEq for Crontab {
@@ -85,11 +79,7 @@ impl Crontab {
         let days = days
             .collect::<Result<_, _>>()
             .map_err(|_| Error::Never { line: text.clone() })?;
-        let pace = if minute.starts_with('*') || hour.starts_with('*') {
-            Pace::Interval
-        } else {
-            Pace::Fixed
-        };
+        let pace = Pace::of(minute, hour);
         let line = Self { text, days, pace };
         if line.next_wall(NaiveDateTime::default()).is_none() {
             Err(Error::Never { line: line.text })
@@ -129,51 +119,13 @@ impl Crontab {
         loop {
             wall = self.next_wall(wall)?;
             let next = self
+                .pace
                 .instants(wall, after.timezone())
                 .find(|next| *next > after.timestamp_millis());
             if next.is_some() {
                 return next;
             }
         }
-    }
-
-    /// Returns the first time of the line that comes when the clock, not yet set back, shows again what it showed
-    /// up to `after`.
-    fn again(&self, after: DateTime<Tz>) -> Option<i64> {
-        let now = after.naive_local();
-        let LocalResult::Ambiguous(first, second) = after.timezone().from_local_datetime(&now)
-        else {
-            return None;
-        };
-        if first != after {
-            return None;
-        }
-        let mut wall = now.checked_sub_signed(second.signed_duration_since(first))?;
-        loop {
-            wall = self.next_wall(wall).filter(|wall| *wall <= now)?;
-            let second = self.instants(wall, after.timezone()).nth(1);
-            if second.is_some() {
-                return second;
-            }
-        }
-    }
-
-    /// Returns when a job of the line runs that the clock of `zone` shows, skips or shows twice as `wall`.
-    fn instants(&self, wall: NaiveDateTime, zone: Tz) -> impl Iterator<Item = i64> {
-        let (first, second) = match (zone.from_local_datetime(&wall), self.pace) {
-            (LocalResult::Single(only), _) | (LocalResult::Ambiguous(only, _), Pace::Fixed) => {
-                (Some(only), None)
-            }
-            (LocalResult::Ambiguous(first, second), Pace::Interval) => (Some(first), Some(second)),
-            (LocalResult::None, Pace::Fixed) => {
-                (GapInfo::new(&wall, &zone).and_then(|gap| gap.end), None)
-            }
-            (LocalResult::None, Pace::Interval) => (None, None),
-        };
-        first
-            .into_iter()
-            .chain(second)
-            .map(|time| time.timestamp_millis())
     }
 
     /// Returns the first wall-clock time of the line after `wall`.

@@ -362,7 +362,7 @@ fn times_are_in_order_and_each_is_named_by_the_line_or_follows_a_gap() {
             prop_assert!(next > last, "{}: {} then {}", line.text(), last, next);
             let gap = wall(next, zone).signed_duration_since(wall(next - MINUTE_MS, zone)) > TimeDelta::minutes(1);
             prop_assert!(line.names(wall(next, zone)) || gap, "{} in {}: {}", line.text(), zone, next);
-            // Whatever lies between, asked from there it is the same.
+            // Whatever is between, asked from there it is the same.
             prop_assert_eq!(read.next_after(last.midpoint(next), zone), Some(next), "{} in {}", line.text(), zone);
             last = next;
         }

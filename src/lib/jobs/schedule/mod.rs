@@ -1,4 +1,4 @@
-//! When a job runs: once, every so often, or by a crontab line; and such times as people write them.
+//! Schedules of jobs: once, at an interval, or by a crontab line; and parsing of these times.
 //!
 //! Nothing here asks a clock: every question brings its time along, in milliseconds since 1970 UTC.
 
@@ -278,7 +278,7 @@ pub fn parse_every(text: &str) -> Result<i64, Error> {
             "d" | "D" => 86_400_000,
             _ => {
                 return Err(wrong(&format!(
-                    "has the unit `{}`, which is none of these",
+                    "has the unknown unit `{}`; use s, m, h or d",
                     super::shown(unit)
                 )));
             }
@@ -296,7 +296,7 @@ pub fn parse_every(text: &str) -> Result<i64, Error> {
         rest = after.trim_start();
     }
     match every_ms {
-        _ if trimmed.is_empty() => Err(wrong("is no interval")),
+        _ if trimmed.is_empty() => Err(wrong("is not an interval")),
         ..MIN_EVERY_MS => Err(wrong("is less than 10 seconds")),
         _ => Ok(every_ms),
     }

@@ -287,15 +287,15 @@ fn an_interval_is_written_with_units() {
 #[test]
 fn what_is_no_interval_is_refused_with_an_example() {
     for (text, wrong) in [
-        ("", "is no interval"),
+        ("", "is not an interval"),
         ("30", "without a unit"),
         ("1h30", "without a unit"),
         ("h", "is not a number with a unit"),
         ("-5m", "is not a number with a unit"),
         ("1.5h", "is not a number with a unit"),
-        ("30min", "has the unit `min`"),
-        ("500ms", "has the unit `ms`"),
-        ("2w", "has the unit `w`"),
+        ("30min", "has the unknown unit `min`"),
+        ("500ms", "has the unknown unit `ms`"),
+        ("2w", "has the unknown unit `w`"),
         ("9s", "less than 10 seconds"),
         ("0d", "less than 10 seconds"),
         ("366d1s", "more than 366 days"),

@@ -20,7 +20,7 @@ use crate::net::sse::Events;
 
 const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
 
-/// Messages that may stand before the answer in one stream; on the other stream so many in [`WINDOW`].
+/// Messages that may be before the answer in one stream; on the other stream so many in [`WINDOW`].
 const MAX_BEFORE: usize = 2000;
 const WINDOW: Duration = Duration::from_secs(60);
 /// A stream that ended is taken up again after so long, unless the server says another time; its shortest and longest.
@@ -44,7 +44,7 @@ fn events(response: Response) -> Events<Chunks> {
 /// How the reading of a stream ended.
 enum Read {
     Answer(Result<Value, Error>),
-    /// It broke off; carries why, when it was no plain end.
+    /// It broke off; carries why, when it was not a plain end.
     Ended(String),
 }
 

@@ -32,7 +32,7 @@ use crate::secret::Secret;
 const SESSION: &str = "mcp-session-id";
 const PROTOCOL: &str = "mcp-protocol-version";
 
-/// How long the server may be silent in an answer; the call has a limit of its own.
+/// How long the server may be silent in an answer; the call has a separate limit.
 const SILENCE: Timeouts = Timeouts::all(Duration::from_secs(3600));
 /// How long the end of a session is waited for.
 const FAREWELL: Duration = Duration::from_secs(3);
@@ -115,7 +115,7 @@ impl Link {
         match json_rpc::read(&body) {
             Some(Message::Answer(of, answer)) if of == id => answer,
             _ => Err(Error::Protocol(format!(
-                "it answers what is no message of the protocol: {}",
+                "invalid JSON-RPC response: {}",
                 net::server_text(&String::from_utf8_lossy(body.get(..200).unwrap_or(&body)))
             ))),
         }
@@ -196,7 +196,7 @@ impl Shared {
         }
     }
 
-    /// Returns what an answer that is no success says; a session that was forgotten is over.
+    /// Returns what an answer that is not a success says; a session that was forgotten is over.
     async fn refusal(&self, response: Response) -> Error {
         let status = response.status();
         let has_session = self.session.lock().is_some();

@@ -5,7 +5,7 @@
 //! query → search  chunks by words and by vectors, from the server → the ranker of `memory/index` → Hit
 //! ```
 //! Each collection is a schema `collection_NAME` (store.rs). Who sees which scope is up to the server: row level security.
-//! Their words are other people's: whoever shows them marks them as untrusted. A server that is slow or away holds nobody:
+//! Their words are other people's: anyone who shows them marks them as untrusted. A server that is slow or away holds nobody:
 //! it has a few seconds, then it is left alone for a while, and the answer says what was not searched.
 
 pub mod fill;
@@ -46,7 +46,7 @@ pub const PREFIX: &str = "collections/";
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The settings have no such one.
-    #[error("the settings name no collection `{0}`")]
+    #[error("no collection `{0}` in the settings")]
     Unknown(String),
     /// Its password is nowhere.
     #[error(
@@ -70,7 +70,7 @@ pub enum Error {
         source: postgres::Error,
     },
     /// Nobody made its tables.
-    #[error("the collection {0} is not there yet")]
+    #[error("the collection {0} does not exist yet")]
     Absent(String),
     /// Its tables are those of another version of this program.
     #[error("the collection {name} was made by {other} version of this program")]
@@ -202,7 +202,7 @@ pub fn open(
     Ok(store)
 }
 
-/// Searches one collection after another, or the same again and again.
+/// Searches one collection after another, or the same repeatedly.
 pub struct Searcher {
     embedder: QueryEmbedder,
     words: Words,

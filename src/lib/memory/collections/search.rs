@@ -12,7 +12,7 @@ use crate::language::tokenize::{Word, Words};
 use crate::memory::index::query::candidates::{MAX_WORDS, Term, Totals, is_frequent, weight};
 use crate::memory::index::query::query_vector::{QueryEmbedder, QueryVector};
 use crate::memory::index::query::rank::Chunk;
-use crate::memory::index::query::search::{ENOUGH, File, Files, Shelf, examine};
+use crate::memory::index::query::search::{ChunkSource, ENOUGH, File, Files, examine};
 use crate::memory::index::query::shortlist::{Shortlist, Wanted};
 use crate::memory::index::{Found, Query, Strategy, unpack};
 
@@ -180,7 +180,7 @@ fn driving(mut by_count: Vec<(i64, usize)>, chunks: f32) -> Groups {
 }
 
 /// Returns what the server is asked for, and the weight of a chunk that has it: each word alone where it leads to chunks, else
-/// beside the groups that do. Words that lead only together are one.
+/// next to the groups that do. Words that lead only together are one.
 fn asked_for(words: &[(String, f32)], driving: &[Vec<usize>]) -> (Vec<String>, Vec<f32>) {
     let all_of = |group: &[usize]| {
         let words = group.iter().filter_map(|at| words.get(*at));
@@ -310,7 +310,7 @@ impl Search<'_> {
     }
 }
 
-impl Shelf for Store {
+impl ChunkSource for Store {
     type Error = Error;
 
     fn chunks(&mut self, ids: &[i64], files: &mut Files) -> Result<Vec<Chunk>, Error> {

@@ -14,7 +14,7 @@ const SCHEMA: &str = include_str!("schema.sql");
 const VERSION: i32 = 2;
 /// The oldest pgvector with vectors of half precision, which let an index hold up to [`MAX_DIMS`].
 const OLDEST_VECTOR: (u32, u32) = (0, 7);
-/// From here on an index goes on searching until enough rows are seen that the role may see.
+/// From here on an index continues searching until enough rows are seen that the role may see.
 const ITERATIVE: (u32, u32) = (0, 8);
 /// The most dimensions that are indexed; vectors with more are compared one by one.
 const MAX_DIMS: i32 = 4_000;
@@ -142,7 +142,7 @@ impl Store {
             .map(drop)
     }
 
-    /// Returns how a type or an operator of pgvector stands in a statement. Its schema is not searched: others may put
+    /// Returns how a type or an operator of pgvector is in a statement. Its schema is not searched: others may put
     /// functions and operators there that fit a statement of ours better than those that are meant.
     pub(super) fn of_pgvector(&self, name: &str) -> String {
         format!("{}.{name}", quoted(&self.vector_schema))
@@ -305,12 +305,12 @@ fn version(text: &str) -> (u32, u32) {
     (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
 }
 
-/// Returns a name as it stands in a statement.
+/// Returns a name as it is in a statement.
 fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
-/// Returns a text of ours as it stands in a statement.
+/// Returns a text of ours as it is in a statement.
 fn literal(text: &str) -> String {
     format!("E'{}'", text.replace('\\', "\\\\").replace('\'', "\\'"))
 }

@@ -117,7 +117,7 @@ fn who_may_not_read_a_collection_causes_no_connection() {
     assert!(server.accept().is_err(), "somebody connected");
 }
 
-/// Returns a guest in a conversation of their own.
+/// Returns a guest in a separate conversation.
 fn guest() -> Viewer {
     use crate::message::{Envelope, Sender, SessionKey, Source};
     let sender = Sender {

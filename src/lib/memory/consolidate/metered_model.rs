@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use tokio::runtime::Handle;
+use tokio_util::sync::CancellationToken;
 
 use super::model_reader::{Model, NoAnswer};
 use crate::config;
@@ -25,6 +26,8 @@ pub struct MeteredModel {
     client: Arc<Client>,
     model: Arc<config::Model>,
     runtime: Handle,
+    /// Ends a call that runs: with the daemon its runtime ends, too.
+    closing: CancellationToken,
     /// The run in the ledger; a cap of a message does not hold for it.
     run_id: String,
 }
@@ -50,12 +53,13 @@ pub fn estimate_usd(model: &config::Model, system: &str, question: &str) -> Opti
 
 impl MeteredModel {
     /// Returns the model of [`reader`].
-    pub fn of(client: Arc<Client>, runtime: Handle) -> Option<Self> {
+    pub fn of(client: Arc<Client>, runtime: Handle, closing: CancellationToken) -> Option<Self> {
         let model = reader(client.models())?;
         Some(Self {
             client,
             model,
             runtime,
+            closing,
             run_id: format!("{ROLE}/{}", uuid::Uuid::now_v7()),
         })
     }
@@ -71,7 +75,13 @@ impl Model for MeteredModel {
         let call = self
             .client
             .complete(purpose, &self.model.name, &prompt, &|_| {}, &|_| {});
-        match self.runtime.block_on(call) {
+        let answer = self
+            .runtime
+            .block_on(self.closing.run_until_cancelled(call));
+        let Some(answer) = answer else {
+            return Err(NoAnswer::Later("the daemon ends".to_owned()));
+        };
+        match answer {
             Ok(paid) => Ok(paid.response.message.plain_text()),
             // It is this question that it does not take.
             Err(llm::Error::Failed(

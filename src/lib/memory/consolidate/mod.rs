@@ -7,14 +7,14 @@
 //! ```
 //! Notes are read by rules, and so are conversations; the model of `[routing] consolidation`, where that is one
 //! (`offline` is none), adds what they do not see, in notes where the owner says so. After three answers that are none the span is parked: what the
-//! rules found stays, and nothing is tried for ever.
+//! rules found stays, and nothing is tried forever.
 //!
 //! Nothing is extracted inside a transaction. The last commit checks that the claim is still ours, and that a file is still
 //! the one that was read last: a run that is killed anywhere may extract a span twice, and commits it once.
 //! `consolidate.lock` keeps two runs from doing the same work side by side.
 
-mod claim;
 mod forget;
+mod lease;
 mod maintain;
 mod metered_model;
 mod model_reader;
@@ -59,7 +59,7 @@ pub struct Options<'a> {
     pub dry_run: bool,
     /// Have the model read notes, too, when they changed.
     pub notes_by_model: bool,
-    /// Have the rules read what a conversation that goes on said last, too, and all of it again later.
+    /// Have the rules read what a conversation that continues said last, too, and all of it again later.
     pub to_the_end: bool,
 }
 
@@ -67,7 +67,7 @@ pub struct Options<'a> {
 pub struct Means<'a> {
     /// The agent's zone, for days that are named.
     pub zone: Tz,
-    /// Who reads conversations beside the rules.
+    /// Who reads conversations in addition to the rules.
     pub model: Option<&'a mut dyn Model>,
     /// When it is asked.
     pub asks: Asks,
@@ -78,7 +78,7 @@ pub struct Means<'a> {
 pub enum Asks {
     /// As soon as there is enough to read.
     Now,
-    /// When it has ended: one that goes on would be asked about again and again.
+    /// When it has ended: one that continues would be asked about repeatedly.
     AtTheEnd,
     /// In another run.
     Later,
@@ -197,7 +197,7 @@ pub fn run(
         asks,
     } = means;
     let mut work = |connection: Result<Connection, db::Error>| {
-        // Again and again, for a database that is made again.
+        // Again and again, for a database that is rebuilt.
         let model = model.as_mut().map(|model| &mut **model as &mut dyn Model);
         run::all(
             home,

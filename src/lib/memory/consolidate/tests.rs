@@ -6,7 +6,7 @@ use std::sync::Barrier;
 use rusqlite::Connection;
 use serde_json::json;
 
-use super::claim::Owner;
+use super::lease::Owner;
 use super::*;
 use crate::sys::atomic;
 
@@ -711,7 +711,7 @@ fn while_no_model_reads_a_long_conversation_the_rules_read_all_of_it() {
             let known = (values(&home), count(&home, "fact_sources"));
             assert_eq!(known, (vec!["user lives in Anaat".to_owned()], 20));
         }
-        // The model reads all of it all the same.
+        // The model reads all of it nevertheless.
         let nothing = || Ok(json!({"facts": []}).to_string());
         let mut model = scripted([nothing(), nothing(), nothing()]);
         with(&home, &mut model, Options::default());

@@ -20,7 +20,7 @@ use crate::sys;
 use crate::sys::jsonl;
 use crate::{clock, text};
 
-/// A conversation that goes on is read when it has this many new messages, and so much of
+/// A conversation that continues is read when it has this many new messages, and so much of
 /// one is taken at a time (specification §13).
 const MIN_MESSAGES: usize = 4;
 const MAX_CHARS: usize = 50_000;
@@ -33,7 +33,7 @@ pub(super) struct Transcript {
     /// True when it has ended: what there is, is all.
     pub is_archived: bool,
     messages: Vec<Utterance>,
-    /// Events of which nobody can read any more what they stated, for words were erased there, or beside them in their run.
+    /// Events of which nobody can read any more what they stated, for words were erased there, or next to them in their run.
     erased: HashSet<i64>,
     /// Messages of turns in which the agent made a job of what was asked for.
     scheduled: HashSet<i64>,
@@ -64,7 +64,7 @@ pub(super) enum Speaker {
     Owner,
     /// A guest, until it is known whether the conversation is theirs alone.
     Guest,
-    /// The agent, in its answer to a turn that read no untrusted words.
+    /// The agent, in its answer to a turn that read no untrusted text.
     Agent,
     /// Anybody else: the words count for nothing here.
     Untrusted,
@@ -374,7 +374,7 @@ impl Transcript {
 }
 
 /// Returns when something counts as said while the clock showed `at`, after what was said at `before`; 0 when that was
-/// nothing. A clock may be set ahead or back: what comes later is newer all the same, and nothing was said after `now`.
+/// nothing. A clock may be set ahead or back: what comes later is newer nevertheless, and nothing was said after `now`.
 fn time_after(before: i64, at: i64, now: i64) -> i64 {
     match at > now && before > 0 {
         true => before,

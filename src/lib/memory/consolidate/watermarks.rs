@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use rusqlite::{Connection, params};
 
-use super::claim::{COLUMNS, Holder, LEASE_MS, Owner};
+use super::lease::{COLUMNS, Holder, LEASE_MS, Owner};
 use crate::db::Statements;
 use crate::memory::facts::Change;
 use crate::memory::facts::store::Applied;

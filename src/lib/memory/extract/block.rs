@@ -12,7 +12,7 @@ pub(super) struct Block<'a> {
     pub lines: Vec<&'a str>,
     /// Whether it is a list item.
     pub item: bool,
-    /// What stands above it, outermost first, with its level: headings, then a line that only names something, then
+    /// What is above it, outermost first, with its level: headings, then a line that only names something, then
     /// the items of a list that it is below.
     pub headings: Vec<(usize, &'a str)>,
 }
@@ -93,7 +93,7 @@ impl<'a> Reader<'a> {
             return;
         }
         if self.comment || trimmed.contains("<!--") {
-            // What stands on the line of a comment is left out with it.
+            // What is on the line of a comment is left out with it.
             self.comment = trimmed.rfind("-->") < trimmed.rfind("<!--") || !trimmed.contains("-->");
             return self.end();
         }

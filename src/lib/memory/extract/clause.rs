@@ -23,7 +23,7 @@ pub(super) fn ends_with_job(words: &[Word], small: bool) -> bool {
     }
 }
 
-/// "29", "from Cork", "a nurse", "living in Lyon": goes on after "I'm Hannah".
+/// "29", "from Cork", "a nurse", "living in Lyon": continues after "I'm Hannah".
 pub(super) fn describes(words: &[Word]) -> bool {
     match low(words, 0) {
         "from" => is_capital(words, 1),
@@ -182,7 +182,7 @@ pub(super) fn predicates(words: &[Word]) -> Vec<&[Word]> {
     parts
 }
 
-/// Cuts a statement in another language: where a joint stands, but for a list of two ("Nüsse und Soja"). What is said
+/// Cuts a statement in another language: where a joint is, except for a list of two ("Nüsse und Soja"). What is said
 /// to the agent, and what follows it, is left out.
 pub(super) fn simple_clauses<'a>(words: &'a [Word], pack: &Pack) -> Vec<&'a [Word]> {
     let is_joint = |at: &usize| pack.facts.joints.has(low(words, *at));

@@ -21,7 +21,7 @@ pub struct Deadline {
     pub time: Option<NaiveTime>,
 }
 
-/// Returns the first deadline in `words`, said at `now`, and where it stands.
+/// Returns the first deadline in `words`, said at `now`, and where it is.
 pub(super) fn first(
     words: &[Word],
     pack: &Pack,
@@ -126,7 +126,7 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// Goes behind one of `phrases` when it stands here.
+    /// Goes behind one of `phrases` when it is here.
     fn eat(&mut self, phrases: &Phrases) -> bool {
         let end = opens(self.words, self.at, phrases);
         self.at = end.unwrap_or(self.at);
@@ -194,7 +194,7 @@ impl Reader<'_> {
         Some(count)
     }
 
-    /// A day; `is_prepared` says that "by" or "on" stands before it.
+    /// A day; `is_prepared` says that "by" or "on" is before it.
     fn day(&mut self, is_prepared: bool) -> Option<NaiveDate> {
         let calendar = self.calendar;
         let near = [
@@ -379,7 +379,7 @@ impl Reader<'_> {
         let (hour, minute) = digits.split_once([':', 'h']).unwrap_or((digits, "0"));
         let is_clock = digits.len() > hour.len() && minute.len() == 2;
         let (hour, minute) = (hour.parse::<u32>().ok()?, minute.parse().ok()?);
-        // What stands behind the number, grown together with it or a word of its own.
+        // What is behind the number, grown together with it or a word of its own.
         let unit = word.get(digits.len()..).unwrap_or("");
         let is_grown = !unit.is_empty();
         let unit = if is_grown { unit } else { self.low(1) };

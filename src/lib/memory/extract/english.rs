@@ -166,7 +166,7 @@ impl Reader<'_> {
         is_whole
     }
 
-    /// What goes on after "I'm Hannah": ", 29", ", from Cork", ", a nurse".
+    /// What continues after "I'm Hannah": ", 29", ", from Cork", ", a nurse".
     fn description(&mut self, subject: &Subject, words: &[Word]) -> bool {
         if low(words, 0) == "from" {
             return self.state(subject, "from", tail(words, 1), ValueKind::Place);

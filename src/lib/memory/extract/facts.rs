@@ -27,7 +27,7 @@ const PLAIN: f64 = 0.8;
 pub(super) const OTHER: f64 = 0.7;
 /// Trust in what was marked as to be kept.
 pub(super) const EXPLICIT: f64 = 0.9;
-/// What is lost when names cannot be told from words by their capital.
+/// What is lost when names cannot be distinguished from words by their capital.
 const SMALL: f64 = 0.1;
 
 /// Returns what `statement`, made of `text`, says in one of the languages.
@@ -386,7 +386,7 @@ pub(super) fn of_row<'b>(
     };
     let behind: Vec<&str> = behind.split_whitespace().collect();
     let is_cut = |at: usize| pack.facts.cuts.has(low(rest, at));
-    // What stands behind the value ends the clause, but for what says why.
+    // What is behind the value ends the clause, except for what says why.
     let ends = |start: &usize| {
         let mut tokens = behind.iter().zip(*start..);
         let next = start + behind.len();

@@ -1,7 +1,7 @@
 //! Finds plain facts and promises in plain sentences, by rules and without a language model.
 //!
 //! It would rather miss a fact than keep a false one: a sentence that no rule reads whole makes no claim, and none is made
-//! from questions, guesses, plans, moods, quotations, work on texts, or anything beside a secret. The words are in the
+//! from questions, guesses, plans, moods, quotations, work on texts, or anything next to a secret. The words are in the
 //! language packs (`language/packs`), examples of both in `examples.txt`.
 //!
 //! The one shape of a relation: its name is (owner, relation, name), as (`user`, `sister`, `Ana`)
@@ -97,7 +97,7 @@ pub fn opposite(attribute: &str) -> Option<&'static str> {
 
 /// Returns what a person states in `text`, one message of theirs, in order. "I" is the entity
 /// `user`. A message that asks for work on a text ("Translate …") states nothing: call this once a
-/// message, or the silence spreads to what stands beside it. Never the agent's own words.
+/// message, or the silence spreads to what is next to it. Never the agent's own words.
 pub fn speech(text: &str) -> Vec<Claim> {
     let mut claims = Vec::new();
     for (sentence, _) in own_sentences(text) {
@@ -213,7 +213,7 @@ pub fn notes(markdown: &str) -> Vec<Claim> {
 }
 
 /// Returns what a memory file states that is about one person, who is the entity `user` there: as [`notes()`] does, but
-/// the title is that person's name, and below it "I" is whoever wrote the file.
+/// the title is that person's name, and below it "I" is the author of the file.
 pub fn notes_of_person(markdown: &str) -> Vec<Claim> {
     let (body, before, _) = notes::frontmatter(markdown);
     let first = body.lines().find(|line| !line.trim().is_empty());

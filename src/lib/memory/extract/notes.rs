@@ -48,7 +48,7 @@ pub(super) fn frontmatter(markdown: &str) -> (&str, u32, bool) {
     (markdown, 0, false)
 }
 
-/// Returns whom something is about, by what stands above it; by nothing, `Other` when `other` says so.
+/// Returns whom something is about, by what is above it; by nothing, `Other` when `other` says so.
 pub(super) fn about<'a>(headings: impl IntoIterator<Item = &'a str>, other: bool) -> About {
     let mut about = if other { About::Other } else { About::Anyone };
     for heading in headings {

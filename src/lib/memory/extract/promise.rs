@@ -2,7 +2,7 @@
 //!
 //! "I'll", "I must" and "I'm going to" promise something only with a day and a verb after which
 //! something is done: "I'll be late tomorrow" is none. "Remind me to" and
-//! "I promised to" need neither. What is not to be done is no promise, and one of two days no deadline.
+//! "I promised to" need neither. What is not to be done is not a promise, and one of two days no deadline.
 
 use chrono::NaiveDateTime;
 
@@ -128,7 +128,7 @@ impl Speaker<'_> {
             .find_map(|pattern| opened(self.promises, words, at, pattern))
     }
 
-    /// Returns what a promise at `at` opens with, behind a day that may stand before it.
+    /// Returns what a promise at `at` opens with, behind a day that may be before it.
     fn opening(&self, at: usize) -> Option<(Option<Deadline>, Opening)> {
         let (promises, words) = (self.promises, tail(&self.words, at));
         let lead = dates::at_start(words, self.pack, self.now);
@@ -295,7 +295,7 @@ fn infinitive(words: &mut Vec<Word>, prefixes: &Phrases) -> Option<String> {
     })
 }
 
-/// Returns where `pattern` ends when it stands at `at`; `*` are one to five words.
+/// Returns where `pattern` ends when it is at `at`; `*` are one to five words.
 fn opened(promises: &Promises, words: &[Word], at: usize, pattern: &str) -> Option<usize> {
     let Some((before, behind)) = pattern.split_once('*') else {
         return phrase_at(words, at, pattern);

@@ -91,7 +91,7 @@ fn is_inner_stop(seen: &[char], at: usize) -> bool {
     (is_initial || is_short) && !after.is_empty() || is_number && is_month(&after)
 }
 
-/// A short line stands alone; a long one, or one that cannot end there, goes on in the next.
+/// A short line stands alone; a long one, or one that cannot end there, continues in the next.
 fn line_ends_sentence(seen: &[char], start: usize, at: usize) -> bool {
     let line: String = seen[start..at].iter().collect();
     let line = line.trim_end();

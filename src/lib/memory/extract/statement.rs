@@ -15,7 +15,7 @@ pub(super) struct Statement {
     pub words: Vec<Word>,
     /// Whether it was wrapped in "remember that …".
     pub explicit: bool,
-    /// Whether it is written without capital letters: names cannot be told from words.
+    /// Whether it is written without capital letters: names cannot be distinguished from words.
     pub small: bool,
 }
 
@@ -43,7 +43,7 @@ pub(super) fn statement(text: &str, words: &[Word]) -> Option<Statement> {
     }
     let (words, explicit) = stripped(words, english());
     let first = low(words, 0);
-    // What stands in parentheses is not read, but it may take all back: "(just kidding)".
+    // What is in parentheses is not read, but it may take all back: "(just kidding)".
     let all = self::words(&text.replace(['(', ')', '[', ']'], " , "));
     let excited = text.contains(['!', '！']) && !explicit;
     let asks = pack.asking.has(first) || any_has(|pack| &pack.statements.text_work, first);
@@ -100,7 +100,7 @@ pub(super) fn asks_about_text(text: &str, words: &[Word]) -> bool {
 }
 
 /// Returns true when the sentence begins with the author or the kind of a text: "SMS from mum: I …", "Fwd: Hello".
-/// Who says "I" before the colon goes on to speak.
+/// Who says "I" before the colon continues to speak.
 pub(super) fn opens_labelled_text(text: &str, words: &[Word]) -> bool {
     let (words, _) = stripped(words, english());
     // Of a smiley no space follows the colon.

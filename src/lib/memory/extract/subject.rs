@@ -8,7 +8,7 @@ use crate::language::pack::{Pack, ValueKind, english};
 /// The entity of the speaker.
 pub(super) const USER: &str = "user";
 
-/// What stands before the verb.
+/// What is before the verb.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Subject {
     pub entity: String,

@@ -9,7 +9,7 @@ pub(super) struct Word {
     pub raw: String,
     /// In small letters, with a straight apostrophe, without a stop at its end.
     pub low: String,
-    /// Where it stands in the sentence, in bytes.
+    /// Where it is in the sentence, in bytes.
     pub start: usize,
     pub end: usize,
 }
@@ -88,7 +88,7 @@ pub(super) fn phrase_at(words: &[Word], at: usize, phrase: &str) -> Option<usize
     Some(next)
 }
 
-/// Returns where the longest of `phrases` that stands at `at` ends.
+/// Returns where the longest of `phrases` that is at `at` ends.
 pub(super) fn opens(words: &[Word], at: usize, phrases: &Phrases) -> Option<usize> {
     let ends = phrases
         .iter()
@@ -110,7 +110,7 @@ pub(super) fn base<'a>(pack: &'a Pack, low: &'a str) -> &'a str {
     family.unwrap_or(low)
 }
 
-/// Returns the words of `text`. What stands in parentheses is not among them.
+/// Returns the words of `text`. What is in parentheses is not among them.
 pub(super) fn words(text: &str) -> Vec<Word> {
     let mut words = Vec::new();
     let mut depth = 0usize;

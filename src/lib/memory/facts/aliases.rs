@@ -98,7 +98,7 @@ impl<'a> Aliases<'a> {
             tracing::info!(
                 alias,
                 of = name,
-                "not taken for another name: it is somebody's own, or stands for another already"
+                "not used as an alias: it is a person's own name, or already an alias of another"
             );
             return Ok(None);
         }

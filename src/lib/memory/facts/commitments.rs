@@ -24,13 +24,13 @@ const MAX_WHAT: usize = 600;
 const MAX_QUOTE: usize = 400;
 /// How a time in the agent's zone is written.
 const LOCAL: &str = "%Y-%m-%dT%H:%M";
-/// One that nobody was shown expires this long after its deadline all the same.
+/// One that nobody was shown expires this long after its deadline nevertheless.
 const UNSHOWN_MS: i64 = 7 * 24 * 3600 * 1000;
-/// How long before the end of its turn a message may have been written, milliseconds: what it promises beside what it settles
+/// How long before the end of its turn a message may have been written, milliseconds: what it promises in addition to what it settles
 /// was not read before.
 const TURN_MS: i64 = 600_000;
 
-/// How it stands with a commitment.
+/// The state of a commitment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Status {
     /// It waits.
@@ -342,7 +342,7 @@ pub struct Change {
     pub(crate) deadline: Option<Option<String>>,
 }
 
-/// Returns true for what may stand as a deadline.
+/// Returns true for what may be as a deadline.
 pub fn is_deadline(text: &str) -> bool {
     due_ms(text, Tz::UTC).is_some()
 }

@@ -12,7 +12,7 @@ use crate::db::Statements;
 use crate::memory::scope::Scope;
 use crate::text;
 
-/// Characters of a summary and of each word beside it.
+/// Characters of a summary and of each word next to it.
 const MAX_SUMMARY: usize = 1_200;
 const MAX_WORD: usize = 160;
 /// Participants, topics and decisions, each.

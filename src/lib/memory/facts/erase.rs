@@ -1,4 +1,4 @@
-//! Erases words for good: whoever asks holds the locks of the daemon and of `agent-consolidate`.
+//! Erases words permanently: the caller holds the locks of the daemon and of `agent-consolidate`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

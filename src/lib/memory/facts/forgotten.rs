@@ -1,4 +1,4 @@
-//! What was forgotten on order. The lines that state it may stand where they stand: what they said until then no
+//! What was forgotten on order. The lines that state it may be where they are: what they said until then no
 //! longer counts, however often they are read, and what is stated later counts again.
 
 use std::collections::BTreeSet;
@@ -122,8 +122,8 @@ pub(crate) fn is_word_too(name: &str) -> bool {
     is_month(name) || is_stop(name)
 }
 
-/// As [`names`], for one that [`is_word_too`]: it counts where it stands alone in its line, where something is filed under it,
-/// or with a capital letter, and that of a month ("3 May") not beside a number.
+/// As [`names`], for one that [`is_word_too`]: it counts where it is alone in its line, where something is filed under it,
+/// or with a capital letter, and that of a month ("3 May") not next to a number.
 pub(crate) fn names_by_word(text: &str, name: &str) -> bool {
     let is_filed = |under: &str| text::has_word(&folded(text), &format!("{under}{name}"));
     if text.lines().any(|line| folded(line) == name)
@@ -209,7 +209,7 @@ pub(crate) fn forget(
                 .iter()
                 .any(|order| order.is_of(&source.key, &source.statement.value))
         });
-        // The day of a note may not have begun yet, and clocks are set back: what is there now is forgotten all the same.
+        // The day of a note may not have begun yet, and clocks are set back: what is there now is forgotten nevertheless.
         let stated_at = meant.iter().map(|source| source.statement.at);
         let at = stated_at.fold(now, i64::max);
         for order in &orders {

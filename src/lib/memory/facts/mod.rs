@@ -15,7 +15,7 @@
 //!
 //! A fact lives by its sources: [`store::restate`] tells it what a file or a span of a conversation says
 //! now, and the facts follow from all sources together, see `supersede.rs`. `memory::consolidate` writes;
-//! everybody may read, whoever writes meanwhile.
+//! everybody may read, no matter who writes meanwhile.
 
 mod aliases;
 pub mod commitments;

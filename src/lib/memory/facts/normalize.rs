@@ -38,7 +38,7 @@ pub(crate) fn folded(text: &str) -> String {
     crate::text::one_line(&lower)
 }
 
-/// Returns the form in which values are compared: the dot at the end of a sentence is no part of it.
+/// Returns the form in which values are compared: the dot at the end of a sentence is not a part of it.
 pub(crate) fn value_key(text: &str) -> String {
     let folded = folded(text);
     let bare = folded.trim_end_matches(['.', ',', ';', '!']).trim_end();

@@ -1,4 +1,4 @@
-//! Reads facts. Nothing is written here, and no database is no facts.
+//! Reads facts. Nothing is written here, and no database is not facts.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -23,11 +23,11 @@ pub(super) const COLUMNS: &str = "id, scope, entity, attribute, value, confidenc
 /// Which facts are wanted.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Filter {
-    /// Words that all stand in scope, entity, attribute or value, in any letter case.
+    /// Words that all are in scope, entity, attribute or value, in any letter case.
     pub(crate) query: Option<String>,
     /// Those too that hold no longer.
     pub(crate) all: bool,
-    /// Whose they are; `None` is no limit.
+    /// Whose they are; `None` is not a limit.
     pub(crate) scopes: Option<Vec<Scope>>,
 }
 
@@ -85,7 +85,7 @@ pub enum Meant {
 }
 
 /// Returns the fact of the database at `path` that has the number `words`, else the one in which words begin with all of these
-/// (who forgets "car" does not mean Oscar): of those that hold now, if there are any. `scopes` says whose count; `None` is no limit.
+/// (who forgets "car" does not mean Oscar): of those that hold now, if there are any. `scopes` says whose count; `None` is not a limit.
 ///
 /// # Errors
 /// As [`list`].
@@ -198,7 +198,7 @@ pub(crate) struct Places {
 }
 
 impl Places {
-    /// `memory.db` stands beside the directory of the transcripts.
+    /// `memory.db` is next to the directory of the transcripts.
     pub(crate) fn of(database: &Path) -> Self {
         Self {
             sessions: database.with_file_name("sessions"),

@@ -29,7 +29,7 @@ pub(super) fn note(
     connection.run(&sql, (run, put_in, now, id))
 }
 
-/// Takes back what `run` did to the sources: what it put in goes, wherever it stands in its file by now; what it took out
+/// Takes back what `run` did to the sources: what it put in goes, wherever it is in its file by now; what it took out
 /// comes back where no later run read that file or conversation again. How far everything was read stays, and what was said
 /// in a conversation is kept as [`UNDONE`], so that the next run does not do the same again. `None` when there is nothing of
 /// that run.

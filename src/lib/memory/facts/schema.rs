@@ -18,7 +18,7 @@ pub(super) const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0004_names.sql"),
 ];
 
-/// Opens the database for writing: commits are on the disk when they return.
+/// Opens the database for writing: commits are on disk when they return.
 pub(crate) fn open(path: &Path) -> Result<Connection, db::Error> {
     db::open(path, MIGRATIONS)
 }

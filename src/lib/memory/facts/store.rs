@@ -65,7 +65,7 @@ impl Statement {
             && value_key(&self.value) == value_key(&other.value)
     }
 
-    /// Returns true when it stands in the same line.
+    /// Returns true when it is in the same line.
     fn is_beside(&self, other: &Self) -> bool {
         (&self.path, self.line) == (&other.path, other.line)
     }
@@ -147,7 +147,7 @@ pub(crate) fn restate(
             .iter()
             .position(|other| is_alike(other) && is_here(other));
         if let Some(known) = exact.or_else(|| gone.iter().position(is_alike)) {
-            // Since when it stands there is known already.
+            // Since when it is there is known already.
             let known = gone.swap_remove(known);
             (source.id, source.fact) = (known.id, known.fact);
             source.statement.at = known.statement.at;
@@ -381,7 +381,7 @@ fn kept(statement: &Statement) -> Option<Statement> {
         let text = text.trim();
         (!text.is_empty() && text.chars().count() <= max).then(|| text.to_owned())
     };
-    // False for what is no number, too.
+    // False for what is not a number, too.
     (statement.confidence >= MIN_CONFIDENCE).then_some(())?;
     Some(Statement {
         entity: bounded(&statement.entity, MAX_NAME)?,
@@ -468,7 +468,7 @@ fn write(
     now: i64,
 ) -> rusqlite::Result<i64> {
     let confidences = stated.iter().map(|source| source.statement.confidence);
-    // Where it was said to be over is no place that states it.
+    // Where it was said to be over is not a place that states it.
     let Some(newest) = stated.iter().rfind(|source| !source.statement.ended) else {
         return Ok(0);
     };

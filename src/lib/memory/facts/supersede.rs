@@ -1,4 +1,5 @@
-//! What was stated about one thing, in order, as facts: pure, and the same whatever order it is read in.
+//! A newer fact supersedes an older one, which ends. What was stated about one thing, in order, as facts: pure, and the
+//! same whatever order it is read in.
 //!
 //! ```text
 //! stated   Berlin 1 May · Berlin 3 May · Paris 2 June · Berlin (a note found later) 4 May

@@ -416,7 +416,7 @@ fn facts_are_filed_under_the_name_that_counts_and_aliases_go_in_no_circle() {
         current.sort();
         current
     };
-    // The alias comes first, wherever it stands.
+    // The alias comes first, wherever it is.
     let expected = ["Robert alias Bob", "Robert lives in Rome"];
     assert_eq!(
         state(
@@ -497,7 +497,7 @@ fn what_was_said_of_an_alias_is_its_own_again_when_the_alias_is_taken_back() {
     ];
     state("r4", "names", &[]);
     assert_eq!(current(), apart);
-    // The alias comes back: with an undo, and when it stands in another file.
+    // The alias comes back: with an undo, and when it is in another file.
     run_log::undo(connection, "r4", 30).expect("undo");
     assert_eq!(current(), roberts);
     state("r5", "names", &[]);
@@ -515,7 +515,7 @@ fn what_was_said_of_an_alias_is_its_own_again_when_the_alias_is_taken_back() {
     };
     forget(alias);
     assert_eq!(current(), apart);
-    // A run that filed it under the other name is undone all the same.
+    // A run that filed it under the other name is undone nevertheless.
     run_log::undo(connection, "r2", 50).expect("undo");
     assert_eq!(current(), ["Bob alias Bobby", "Bob likes jazz"]);
     // Who is somebody by now is nobody's alias.

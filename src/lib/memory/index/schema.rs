@@ -25,7 +25,7 @@ use crate::language::tokenize;
 use crate::language::tokenize::Word;
 use crate::sys;
 
-/// One migration for ever: another schema rebuilds the index.
+/// One migration forever: another schema rebuilds the index.
 pub(crate) const MIGRATIONS: &[&str] = &[TABLES];
 
 const TABLES: &str = "
@@ -54,7 +54,7 @@ CREATE TABLE totals(
 INSERT INTO totals(rules) VALUES ('');
 ";
 
-/// Recreates the tables, empty but for the caches of vectors; readers see the old ones until the commit.
+/// Recreates the tables, empty except for the caches of vectors; readers see the old ones until the commit.
 pub(crate) fn recreate(connection: &Connection, now: i64) -> rusqlite::Result<()> {
     for table in [
         "chunks_fts",

@@ -69,7 +69,7 @@ pub struct Recalled {
     pub overdue: Vec<i64>,
     /// What is in it, in order, then what was left out.
     pub memories: Vec<Recollection>,
-    /// Whether some of it was written in a run that had read untrusted words.
+    /// Whether some of it was written in a run that had read untrusted text.
     pub untrusted: bool,
 }
 
@@ -237,7 +237,7 @@ pub(super) fn compose(
     })
 }
 
-/// Loads what fits beside a header of so many tokens: each kind its share of the budget, then in the order of [`weights`]
+/// Loads what fits in addition to a header of so many tokens: each kind its share of the budget, then in the order of [`weights`]
 /// what others left.
 fn fit(candidates: &mut [Candidate], settings: &config::Recall, header: u64) {
     let frame = text::estimate_tokens(HEAD) + header + FOOTER;

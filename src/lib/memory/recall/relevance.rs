@@ -1,4 +1,4 @@
-//! What is relevant to a message: facts about whom it names, commitments that are due or that it mentions, episodes.
+//! Selects what is relevant to a message: facts about people it names, commitments that are due or mentioned, episodes.
 
 use std::collections::HashSet;
 
@@ -307,7 +307,7 @@ fn source(fact: &Fact, zone: Tz) -> String {
     }
 }
 
-/// Returns an episode as a line. Its mood stands before the summary, which may be cut at its end.
+/// Returns an episode as a line. Its mood is before the summary, which may be cut at its end.
 fn episode_text(one: &Episode, with_tone: bool) -> String {
     let decided = if one.decisions.is_empty() {
         String::new()

@@ -28,7 +28,7 @@ const ATTRIBUTES: [&str; 10] = [
     "allergic to",
     "drives",
 ];
-/// So few that each stands in hundreds of facts.
+/// So few that each is in hundreds of facts.
 const VALUES: &str = "garden harbour kitchen school hospital office tea bread cheese lemon violin chess football piano train bicycle \
                       boat castle mountain river forest island bridge market library museum theatre concert dinner breakfast";
 

@@ -71,7 +71,7 @@ pub(crate) async fn rewrite(
         Ok(Err(error)) => error.to_string(),
         Err(_) => format!("no answer came within {} s", TIMEOUT.as_secs()),
     };
-    tracing::warn!(why, "memories are not rewritten");
+    tracing::warn!(why, "recall synthesis failed; the list is used");
     None
 }
 

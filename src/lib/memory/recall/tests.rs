@@ -25,7 +25,7 @@ pub(super) fn now() -> i64 {
     clock::parse_rfc3339("2026-11-22T12:00:00Z").expect("a time")
 }
 
-/// A home, and what stands in its memory.
+/// A home, and what is in its memory.
 struct House {
     _dir: tempfile::TempDir,
     home: Home,
@@ -532,7 +532,7 @@ fn facts_and_episodes_stand_as_the_settings_say() {
         piece(&settings, met()),
         "- Ana: lives in Porto\nWhat we talked about:\n- 2026-11-20: They met."
     );
-    // Without an episode nothing stands below the header.
+    // Without an episode nothing is below the header.
     assert_eq!(piece(&settings, Vec::new()), "- Ana: lives in Porto");
     assert_eq!(
         piece(&config::Recall::default(), met()),
@@ -786,7 +786,7 @@ fn what_is_overdue_comes_up_once_and_then_when_it_is_spoken_of() {
         .expect("a piece");
     assert!(recalled.text().contains(line), "{recalled:?}");
     assert_eq!(recalled.overdue, [id]);
-    // Until it stands in the conversation it comes up.
+    // Until it is in the conversation it comes up.
     assert_eq!(
         house
             .recall(&owner(), "What is the weather?", true)

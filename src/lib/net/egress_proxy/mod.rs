@@ -1,7 +1,7 @@
 //! Egress proxy: the only way from a command or a tool server to the net.
 //!
 //! ```text
-//! program inside → 127.0.0.1:3128, accepted here (sandbox::Exit) → CONNECT, plain HTTP or SOCKS5
+//! program inside → 127.0.0.1:3128, accepted here (sandbox::NetworkExit) → CONNECT, plain HTTP or SOCKS5
 //!   → rules: is the host allowed? → resolved once → every address checked → connected to exactly those → bytes
 //! ```
 //!
@@ -61,6 +61,14 @@ pub struct Visit {
     pub received: u64,
 }
 
+/// What keeps npm, programs of Node and pip from looking for a newer version of themselves at each call: nobody asked for
+/// that connection.
+const NO_UPDATE_CHECKS: [(&str, &str); 3] = [
+    ("NPM_CONFIG_UPDATE_NOTIFIER", "false"),
+    ("NO_UPDATE_NOTIFIER", "1"),
+    ("PIP_DISABLE_PIP_VERSION_CHECK", "1"),
+];
+
 /// A proxy that serves one command or tool server.
 pub struct Session {
     shared: Arc<Shared>,
@@ -115,14 +123,30 @@ impl Session {
                 .and_then(|()| TcpListener::from_std(listener));
             match listener {
                 Ok(listener) => drop(tokio::spawn(accept(shared.clone(), listener))),
-                Err(error) => tracing::warn!(%error, "the proxy of a command cannot be served"),
+                Err(error) => tracing::warn!(%error, "cannot serve the proxy of a command"),
+            }
+        }
+    }
+
+    /// Sets the variables that lead programs to the proxy, in the place of those that are there, and those that keep
+    /// programs from asking by themselves for something newer, where there are none.
+    pub fn set_environment(&self, env: &mut Vec<(String, String)>, port: u16) {
+        let variables = self.environment(port);
+        env.retain(|(name, _)| !variables.iter().any(|(given, _)| given == name));
+        env.extend(variables);
+        for (name, value) in NO_UPDATE_CHECKS {
+            if !env
+                .iter()
+                .any(|(known, _)| known.eq_ignore_ascii_case(name))
+            {
+                env.push((name.to_owned(), value.to_owned()));
             }
         }
     }
 
     /// Returns the variables that lead programs to the proxy, which listens on this port of 127.0.0.1. SOCKS5 is
     /// at the same port: not every program knows the scheme, so no variable says it.
-    pub fn environment(&self, port: u16) -> Vec<(String, String)> {
+    fn environment(&self, port: u16) -> Vec<(String, String)> {
         let proxy = format!("http://127.0.0.1:{port}");
         // What a program serves to itself needs no proxy, unless the owner allows a port of this machine.
         let direct = if self.shared.rules.reach_this_machine() {

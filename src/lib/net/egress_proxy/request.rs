@@ -1,4 +1,4 @@
-//! What a program asks the proxy for: the head of an HTTP request, or a SOCKS5 greeting and request (RFC 1928).
+//! Requests of programs to the proxy: the head of an HTTP request, or a SOCKS5 greeting and request (RFC 1928).
 //! Everything is bounded and read in one pass.
 
 use std::time::Duration;
@@ -9,7 +9,7 @@ use tokio::time::timeout;
 
 use super::rules::Destination;
 
-/// The longest head; curl and browsers stay below 8 KiB but for cookies.
+/// The longest head; curl and browsers stay below 8 KiB except for cookies.
 const MAX_HEAD: usize = 32 << 10;
 /// How long a program may take to say what it wants.
 const PATIENCE: Duration = Duration::from_secs(30);

@@ -1,5 +1,5 @@
-//! Which destinations a command may connect to: the hosts of the settings, and for each the addresses that its
-//! name may lead to.
+//! The permitted destinations of a command: the hosts of the settings, and for each the addresses to which its
+//! name may resolve.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
@@ -42,7 +42,7 @@ impl Destination {
         (port != 0).then_some(Self { host, port })
     }
 
-    /// Returns the address that stands there instead of a name.
+    /// Returns the address that is there instead of a name.
     pub(super) fn literal(&self) -> Option<IpAddr> {
         self.host.trim_matches(['[', ']']).parse().ok()
     }
@@ -116,7 +116,7 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// Returns the rules of `network`, which stands at `setting` (`tools.exec.network`). Entries that are no
+    /// Returns the rules of `network`, which is at `setting` (`tools.exec.network`). Entries that are no
     /// hosts are logged and passed over.
     pub fn new(network: &Network, setting: &str) -> Self {
         let mut rules = Self {

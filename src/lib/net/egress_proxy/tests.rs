@@ -332,3 +332,21 @@ async fn beyond_those_remembered_by_name_a_host_still_counts() {
         (MAX_VISITS + 1, 3, 15)
     );
 }
+
+#[tokio::test]
+async fn programs_look_for_no_newer_version_of_themselves_unless_the_owner_says_so() {
+    let (session, _) = session(&hosts(&[]));
+    let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    let own = pair("npm_config_update_notifier", "true");
+    let mut env = vec![own.clone(), pair("http_proxy", "http://elsewhere")];
+    session.set_environment(&mut env, 3128);
+    let of = |name: &str| -> Vec<&str> {
+        let named = env.iter().filter(|(known, _)| known == name);
+        named.map(|(_, value)| value.as_str()).collect()
+    };
+    assert!(env.contains(&own));
+    assert_eq!(of("NPM_CONFIG_UPDATE_NOTIFIER"), [""; 0]);
+    assert_eq!(of("NO_UPDATE_NOTIFIER"), ["1"]);
+    assert_eq!(of("PIP_DISABLE_PIP_VERSION_CHECK"), ["1"]);
+    assert_eq!(of("http_proxy"), ["http://127.0.0.1:3128"]);
+}

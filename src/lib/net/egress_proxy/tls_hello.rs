@@ -66,7 +66,7 @@ fn name(message: &[u8]) -> Option<First> {
     if message.take(1)? != [CLIENT_HELLO] {
         return None;
     }
-    // A hello that goes on in another record is longer than this one.
+    // A hello that continues in another record is longer than this one.
     let mut hello = message.list(3)?;
     hello.take(2 + 32)?;
     hello.list(1)?;

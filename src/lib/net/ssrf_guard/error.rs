@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    #[error("this is no address that can be fetched: {0}")]
+    #[error("this address cannot be fetched: {0}")]
     Url(String),
     #[error("only addresses that begin with https:// or http:// can be fetched, not {0}:")]
     Scheme(String),
@@ -41,19 +41,22 @@ pub enum Error {
         /// What it is, as `127.0.0.1 is …` ends.
         what: &'static str,
     },
-    /// The name does not resolve.
+    /// The name does not resolve; our resolver says why.
     #[error("{host} cannot be found: {reason}")]
     Unknown { host: String, reason: String },
+    /// No connection was made; our kernel says why.
+    #[error("{host} cannot be reached: {reason}")]
+    Unconnected { host: String, reason: String },
     #[error("{host} cannot be reached: {reason}")]
     Unreachable { host: String, reason: String },
-    #[error("the answer of {host} broke off: {reason}")]
+    #[error("the response of {host} was interrupted: {reason}")]
     Broken { host: String, reason: String },
-    #[error("more than {0} redirects follow each other; the last one leads to {1}")]
+    #[error("more than {0} redirects in a row; the last one leads to {1}")]
     Redirects(usize, String),
     /// A redirect to what may not be fetched.
     #[error("{host} redirects to something that cannot be fetched: {reason}")]
     Redirect { host: String, reason: Box<Error> },
-    #[error("{0} redirects from https to http, where others read and write along: not followed")]
+    #[error("{0} redirects from https to unencrypted http: not followed")]
     Downgrade(String),
     /// A redirect away from a server that the owner named.
     #[error(
@@ -66,12 +69,12 @@ pub enum Error {
     )]
     Inward(String),
     /// The limit is in bytes.
-    #[error("{host} sends more than {} MB, which is not read", .limit / 1_000_000)]
+    #[error("{host} sends more than {} MB: not read", .limit / 1_000_000)]
     TooLarge { host: String, limit: usize },
     #[error("{host} took longer than {secs} s")]
     TooSlow { host: String, secs: u64 },
     /// It is compressed in a way that was not asked for, or badly.
-    #[error("the answer of {host} cannot be unpacked: {reason}")]
+    #[error("the response of {host} cannot be decompressed: {reason}")]
     Packed { host: String, reason: String },
 }
 
@@ -87,8 +90,18 @@ impl Error {
                 | Self::Port { .. }
                 | Self::Name { .. }
                 | Self::Address { .. }
+                | Self::Unknown { .. }
+                | Self::Unconnected { .. }
                 | Self::TooSlow { .. }
         )
+    }
+
+    /// Returns it for a host that `is_other` than the one that was asked for: a server chose its name.
+    pub(super) fn of_redirect(self, is_other: bool) -> Self {
+        match self {
+            Self::Unconnected { host, reason } if is_other => Self::Unreachable { host, reason },
+            error => error,
+        }
     }
 }
 
@@ -116,7 +129,19 @@ mod tests {
             host: host(),
             secs: 1,
         };
-        assert!(!Error::Url(host()).is_untrusted() && !slow.is_untrusted());
+        let (unknown, unconnected) = (
+            Error::Unknown {
+                host: host(),
+                reason: reason(),
+            },
+            Error::Unconnected {
+                host: host(),
+                reason: reason(),
+            },
+        );
+        for error in [&Error::Url(host()), &slow, &unknown, &unconnected] {
+            assert!(!error.is_untrusted(), "{error}");
+        }
         for error in [
             Error::Packed {
                 host: host(),
@@ -125,6 +150,14 @@ mod tests {
             Error::Redirect {
                 host: host(),
                 reason: Box::new(Error::Url(reason())),
+            },
+            Error::Redirect {
+                host: host(),
+                reason: Box::new(unknown.clone()),
+            },
+            Error::Unreachable {
+                host: host(),
+                reason: reason(),
             },
             Error::Inward(host()),
         ] {

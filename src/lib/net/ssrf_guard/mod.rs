@@ -179,12 +179,14 @@ impl Guard {
         } else {
             Permission::Public
         };
-        let home = first.origin();
+        let (home, first_host) = (first.origin(), first.host.clone());
         let mut target = first;
         let mut addresses = self.addresses(&target, permission).await?;
         for _ in 0..=MAX_REDIRECTS {
             let key = request.key.filter(|_| target.origin() == home);
-            let response = ask(&target, addresses, request.accept, key).await?;
+            let response = ask(&target, addresses, request.accept, key).await;
+            let response =
+                response.map_err(|error| error.of_redirect(target.host != first_host))?;
             let Some(to) = redirect(&response) else {
                 return self.read(&target, response).await;
             };
@@ -333,9 +335,13 @@ async fn ask(
     accept: &str,
     key: Option<(&'static str, &Secret)>,
 ) -> Result<Response, Error> {
-    let unreachable = |error: reqwest::Error| Error::Unreachable {
-        host: target.host.clone(),
-        reason: super::innermost(&error.without_url()),
+    let unreachable = |error: reqwest::Error| {
+        let (host, error) = (target.host.clone(), error.without_url());
+        let reason = super::innermost(&error);
+        match error.is_connect() && is_of_the_kernel(&error) {
+            true => Error::Unconnected { host, reason },
+            false => Error::Unreachable { host, reason },
+        }
     };
     let client = super::builder()
         .dns_resolver(Arc::new(Pinned(addresses)))
@@ -359,6 +365,25 @@ async fn ask(
         request = request.header(name, value);
     }
     request.send().await.map_err(unreachable)
+}
+
+/// Returns whether a connection was refused, timed out or found no way: no word of a server is in the error then, as there
+/// is in one of TLS.
+fn is_of_the_kernel(error: &dyn std::error::Error) -> bool {
+    use std::io::ErrorKind;
+    let causes = std::iter::successors(error.source(), |error| error.source());
+    let innermost = causes.last();
+    let kind = innermost.and_then(|error| error.downcast_ref::<std::io::Error>());
+    kind.is_some_and(|error| {
+        error.raw_os_error().is_some()
+            && matches!(
+                error.kind(),
+                ErrorKind::ConnectionRefused
+                    | ErrorKind::TimedOut
+                    | ErrorKind::HostUnreachable
+                    | ErrorKind::NetworkUnreachable
+            )
+    })
 }
 
 /// Returns where an answer sends us.

@@ -21,7 +21,7 @@ const LOCAL: [&str; 5] = ["localhost", "localdomain", "local", "internal", "home
 pub struct Origin(String);
 
 impl Origin {
-    /// Returns the origin of an address that the owner wrote; `None` when it is none of a server.
+    /// Returns the origin of an address that the owner wrote; `None` when it is not one of a server.
     pub fn of(url: &str) -> Option<Self> {
         let origin = Url::parse(url).ok()?.origin();
         origin
@@ -30,7 +30,7 @@ impl Origin {
     }
 }
 
-/// What may be fetched from beside the public net's usual ports.
+/// What may be fetched from in addition to the public net's usual ports.
 #[derive(Debug, Clone, Default)]
 pub struct Rules {
     ports: Vec<u16>,
@@ -45,7 +45,7 @@ impl Rules {
         let parsed = allow.iter().filter_map(|entry| {
             let parsed = allowed(entry);
             if parsed.is_none() {
-                tracing::warn!(entry, "[tools.web] allow has something that is no host");
+                tracing::warn!(entry, "[tools.web] allow has an invalid host");
             }
             parsed
         });
@@ -91,7 +91,7 @@ fn allowed(entry: &str) -> Option<(String, Option<u16>)> {
     Some((self::host(host)?.0, port))
 }
 
-/// Reads a host as an address names it: how it is compared, and the address that stands there instead of a name.
+/// Reads a host as an address names it: how it is compared, and the address that is there instead of a name.
 pub(crate) fn host(text: &str) -> Option<(String, Option<IpAddr>)> {
     if text.contains(['/', '?', '#', '@', '\\']) || text.len() > MAX_HOST {
         return None;
@@ -118,7 +118,7 @@ pub(crate) struct Target {
     /// As it is shown and compared: lower case, no dot at the end, IPv6 in brackets.
     pub(crate) host: String,
     pub(crate) port: u16,
-    /// The address that stands there instead of a name.
+    /// The address that is there instead of a name.
     pub(crate) literal: Option<IpAddr>,
 }
 
@@ -138,7 +138,7 @@ pub(crate) fn parse(url: &str) -> Result<Target, Error> {
     if url.len() > MAX_URL {
         return Err(wrong("it is too long"));
     }
-    // The parser would drop them without a word, and what was shown would not be what is fetched.
+    // The parser would drop them silently, and what was shown would not be what is fetched.
     if url.contains(|c: char| c.is_control() || c.is_whitespace()) {
         return Err(wrong(
             "it has spaces or control characters in it; write them as %20 and the like",
@@ -193,7 +193,7 @@ fn normalized(mut url: Url) -> Result<Target, Error> {
 /// Returns `base` with `path` after its own and these parameters.
 ///
 /// # Errors
-/// When `base` is no address of a server.
+/// When `base` is not an address of a server.
 pub fn with_query(base: &str, path: &str, parameters: &[(&str, &str)]) -> Result<String, Error> {
     let base = parse(base)?.url;
     let below = format!("{}{path}", base.path().trim_end_matches('/'));

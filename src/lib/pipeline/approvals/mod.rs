@@ -1,4 +1,4 @@
-//! What the owner is asked before it is done: the message that asks, the turn that waits, the word that
+//! Approvals, what the owner is asked before it is done: the message that asks, the turn that waits, the word that
 //! comes back.
 //!
 //! The request is in the queue before anybody is asked, the word before anything is done, and a yes is
@@ -81,7 +81,7 @@ impl Owner for Asking {
         })
     }
 
-    /// What the owner allowed for good. A guest's wish is none of it.
+    /// What the owner allowed permanently. A guest's wish is none of it.
     fn always(&self) -> Always {
         if !self.envelope.from_owner {
             return Always::default();
@@ -121,7 +121,7 @@ impl Asking {
         }
     }
 
-    /// Asks for something that is done beside the turns; it holds no slot.
+    /// Asks for something that is done outside the turns; it holds no slot.
     pub(super) fn beside_turns(pipeline: Arc<Pipeline>, envelope: Envelope, run_id: &str) -> Self {
         let session_id = envelope.session_key.0.clone();
         let slot = Slots::default().take().handle();
@@ -209,11 +209,12 @@ impl Asking {
             .collect();
         let (queue, pipeline) = (&self.pipeline.queue, &self.pipeline);
         let write = || {
-            let (requests, route, whence) = (requests.clone(), route.clone(), self.whence());
+            let (requests, route) = (requests.clone(), route.clone());
+            let from = (self.whence(), self.envelope.from_owner);
             let render = pipeline.clone();
             queue.ask(requests, move |new| {
                 route
-                    .map(|route| render.question(new, &route, &whence))
+                    .map(|route| render.question(new, &route, (&from.0, from.1)))
                     .unwrap_or_default()
             })
         };
@@ -279,7 +280,7 @@ impl Asking {
         Ok(())
     }
 
-    /// Shows whoever waits for the answer what is asked; from a restart on under the ids of before it.
+    /// Shows the one who waits for the answer what is asked; from a restart on under the ids of before it.
     fn tell_the_caller(&self, requests: &[Request], ids: &[String]) {
         let ask = |(request, id): (&Request, &String)| Ask {
             id: id.clone(),
@@ -368,7 +369,7 @@ impl Asking {
             call_id: asked.call_id.clone(),
             tool: asked.tool.clone(),
             question: redact(&asked.question.text),
-            // Names of people and files stand there.
+            // Names of people and files are there.
             why: text::shorten(&text::visible(&asked.why), 400),
             bound: crate::text::sha256_hex(bound.as_bytes()),
             rule: asked.question.rule.as_ref().map(|rule| {
@@ -455,13 +456,18 @@ fn written(envelope: &Envelope) -> Written {
 }
 
 impl Pipeline {
-    /// Returns the message that asks the owner.
-    fn question(&self, requests: &[Request], route: &Route, whence: &str) -> Vec<NewPart> {
+    /// Returns the message that asks the owner about what they, or somebody else, wanted there.
+    fn question(
+        &self,
+        requests: &[Request],
+        route: &Route,
+        (whence, of_owner): (&str, bool),
+    ) -> Vec<NewPart> {
         let Some(channel) = self.channels.get(route.channel.as_str()) else {
             return Vec::new();
         };
         let zone = self.live().config.agent.timezone.0;
-        let text = question(requests, whence, zone);
+        let text = question(requests, (whence, of_owner), zone);
         let mut parts: Vec<NewPart> = channel
             .render(&text)
             .into_iter()
@@ -471,7 +477,7 @@ impl Pipeline {
             })
             .collect();
         if let Some(last) = parts.last_mut() {
-            last.buttons = buttons(requests);
+            last.buttons = buttons(requests, of_owner);
             last.asks = requests.first().map(|first| first.batch.clone());
         }
         parts
@@ -509,6 +515,9 @@ impl Pipeline {
             Decided::OnlyOnce => Err(format!(
                 "{shown} can only be allowed once: approve it, or deny it."
             )),
+            Decided::NotAlways => Err(format!(
+                "{shown} is somebody else's wish, and what you allow always is for yours alone: allow it once or for that conversation, or deny it."
+            )),
             Decided::NoWords => Err(format!(
                 "Nothing was approved: {shown} takes no words. /approve {shown}, or /deny {shown} WHY."
             )),
@@ -537,7 +546,7 @@ impl Pipeline {
         })
     }
 
-    /// Writes down what the owner allowed for good, and says so.
+    /// Writes down what the owner allowed permanently, and says so.
     fn keep_rules(&self, requests: &[Request], now: i64) -> String {
         let rules = StandingRules::new(&self.memory.home().rules());
         let keep = |(words, digest): &(String, String)| {
@@ -579,7 +588,7 @@ impl Pipeline {
         let Ok(all) = self.queue.batch(batch.to_owned()).await else {
             return;
         };
-        // What is asked about a dead letter is no request.
+        // What is asked about a dead letter is not a request.
         if all.is_empty() || all.iter().any(|(_, state)| state == "pending") {
             return;
         }
@@ -600,7 +609,7 @@ impl Pipeline {
             return;
         };
         let text = text(&asked.plain);
-        // Whoever decided does not wait for it.
+        // The person who decided does not wait for it.
         tokio::spawn(async move {
             let chat = ChatRef {
                 chat: asked.chat,

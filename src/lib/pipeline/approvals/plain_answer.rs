@@ -126,7 +126,7 @@ fn answer(text: &str) -> Option<Answer> {
     let plain: String = text.chars().filter(|c| !is_colour(*c)).collect();
     let plain = plain.to_lowercase().replace(',', " ").replace('’', "'");
     let plain = plain.trim().trim_end_matches('!');
-    // Whoever writes three dots hesitates.
+    // Anyone who writes three dots hesitates.
     let plain = plain.strip_suffix('.').unwrap_or(plain);
     let mut words = plain.split_whitespace().collect::<Vec<_>>();
     while words.len() > 1 && words.last().is_some_and(|last| FRIENDLY.contains(last)) {
@@ -152,10 +152,10 @@ fn decision(answer: Answer, shown: &Shown, envelope: &Envelope) -> Option<Comman
         wanted.is_some_and(|wanted| wanted.how != YES_OR_NO)
     };
     let first = shown.requests.first()?;
-    if !shown.came_whole || shown.requests.iter().any(wants_words) {
+    if !shown.all_parts_delivered || shown.requests.iter().any(wants_words) {
         return None;
     }
-    // What was asked for somebody else may stand there by chance, above an answer that is still written.
+    // What was asked for somebody else may be there by chance, above an answer that is still written.
     let is_meant = envelope.quoted.is_some() || first.session_key == envelope.session_key.0;
     let Answer { verdict, of } = answer;
     let id = match shown.requests.as_slice() {

@@ -1,22 +1,23 @@
-//! What the owner reads when they are asked: the text, the buttons, the id. Pure.
+//! The text of an approval question: the text, the buttons, the id. Pure.
 
 use crate::message::approval_reply::{YES_OR_NO, choice};
 use crate::message::{Approval, Button, Source, Wanted};
 use crate::queue::{Request, ending};
 use crate::{clock, text};
 
-/// What stands in an id: letters and digits that are not mistaken for each other.
+/// What is in an id: letters and digits that are not mistaken for each other.
 const LETTERS: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
 /// Characters of an answer, and choices that are buttons.
 const LONGEST_ANSWER: usize = 4_000;
 const CHOICES: usize = 9;
 /// How a question begins, when it wants a yes and when it wants words.
 const BEGINS: [&str; 2] = ["I need your yes.", "I am asked to ask you."];
-/// What stands before how long it waits and how it is answered.
+/// What is before how long it waits and how it is answered.
 const UNTIL: &str = "\n\nUntil ";
 
-/// Returns the buttons below a question: a row each, and one for all of them.
-pub(super) fn buttons(requests: &[Request]) -> Vec<Vec<Button>> {
+/// Returns the buttons below a question: a row each, and one for all of them. What a guest wants is never allowed always:
+/// that would be a rule of the owner's own.
+pub(super) fn buttons(requests: &[Request], of_owner: bool) -> Vec<Vec<Button>> {
     let button = |label: String, verdict: Approval, id: &str| Button {
         label,
         data: verdict.data(id),
@@ -39,6 +40,8 @@ pub(super) fn buttons(requests: &[Request]) -> Vec<Vec<Button>> {
         if request.rule.is_some() {
             let in_chat = numbered("✅ In this chat");
             row.push(button(in_chat, Approval::Session, &request.id));
+        }
+        if request.rule.is_some() && of_owner {
             row.push(button(numbered("✅ Always"), Approval::Always, &request.id));
         }
         row.push(button(numbered("❌ No"), Approval::Deny, &request.id));
@@ -92,9 +95,13 @@ pub(super) fn new_id() -> String {
     random.as_bytes().iter().take(6).map(letter).collect()
 }
 
-/// Returns the question as Markdown. What others may have chosen stands in a block of code, every line of it
+/// Returns the question as Markdown. What others may have chosen is in a block of code, every line of it
 /// behind a bar: nothing in it is a link, or looks like a line of ours.
-pub(super) fn question(requests: &[Request], whence: &str, zone: chrono_tz::Tz) -> String {
+pub(super) fn question(
+    requests: &[Request],
+    (whence, of_owner): (&str, bool),
+    zone: chrono_tz::Tz,
+) -> String {
     let several = requests.len() > 1;
     let mut lines = Vec::new();
     for (number, request) in (1..).zip(requests) {
@@ -125,7 +132,8 @@ pub(super) fn question(requests: &[Request], whence: &str, zone: chrono_tz::Tz) 
     let rules = if rules.is_empty() {
         String::new()
     } else {
-        format!("\n\nIn this chat, or always: {}.", rules.join("; "))
+        let or_always = if of_owner { ", or always" } else { "" };
+        format!("\n\nIn this chat{or_always}: {}.", rules.join("; "))
     };
     let wanted = requests
         .iter()
@@ -205,7 +213,7 @@ pub(super) fn do_you_mean(requests: &[Request], source: Source) -> String {
     )
 }
 
-/// Returns what stands in place of the message `plain` once its question is over: how each request ended, and what was asked.
+/// Returns what is in place of the message `plain` once its question is over: how each request ended, and what was asked.
 pub(super) fn how_it_ended(batch: &[(Request, String)], plain: &str) -> String {
     let line = |(request, state): &(Request, String)| {
         format!("{}: {}", ending(state), first_line(&request.question))
@@ -216,7 +224,7 @@ pub(super) fn how_it_ended(batch: &[(Request, String)], plain: &str) -> String {
         .find_map(|begin| plain.strip_prefix(begin))
         .unwrap_or(plain);
     let asked = asked.rsplit_once(UNTIL).map_or(asked, |(asked, _)| asked);
-    // What is asked stands behind bars: a line of nothing but these is the fence around it.
+    // What is asked is behind bars: a line of nothing but these is the fence around it.
     let is_fence = |line: &&str| line.len() >= 3 && line.bytes().all(|byte| byte == b'`');
     let asked: Vec<&str> = asked.lines().filter(|line| !is_fence(line)).collect();
     format!("{}\n\n{}", ends.join("\n"), asked.join("\n").trim())

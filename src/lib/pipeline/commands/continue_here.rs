@@ -1,6 +1,6 @@
-//! `/continue`: a conversation of the owner goes on in another place of theirs.
+//! `/continue`: a conversation of the owner continues in another place of theirs.
 //!
-//! The place is bound when the command is taken in (`queue`), so that the next message belongs to the conversation already.
+//! The place is bound when the command is accepted (`queue`), so that the next message belongs to the conversation already.
 //! Both places share its lane then: what is said in either is answered in order, and where it was said.
 
 use std::sync::Arc;
@@ -138,7 +138,7 @@ impl Pipeline {
     }
 
     /// Gives places back their own conversations where they or the other one are not the owner's alone any more. It is
-    /// looked at again when the settings or the people changed, before anything is taken in.
+    /// looked at again when the settings or the people changed, before anything is accepted.
     ///
     /// # Errors
     /// See [`db::Error`]; nothing may be taken in then.
@@ -314,7 +314,7 @@ mod tests {
                 "http:web-1",
             ],
         );
-        // Nor does any go on where somebody else reads it.
+        // Nor does any continue where somebody else reads it.
         for shared in ["agent:agent:main", "agent:agent:telegram:dm:1002"] {
             let mut config = config.clone();
             config.telegram.allow_from = vec![1002];
@@ -325,7 +325,7 @@ mod tests {
                 "{shared}"
             );
         }
-        // Somebody's with an id that is no owner's is not the owner's alone.
+        // Somebody's with an id that is not an owner's is not the owner's alone.
         let joined = SessionKey("agent:agent:person:dm:ada".to_owned());
         assert_eq!(ways(&joined, &config, &people), [""; 0]);
     }

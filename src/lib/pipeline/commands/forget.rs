@@ -1,4 +1,4 @@
-//! Forgetting: what the owner names counts no more. What is erased for good is not done here: a daemon that works has in
+//! Forgetting: what the owner names counts no more. What is erased permanently is not done here: a daemon that works has in
 //! memory what is to go, so it restarts for that (`Pipeline::restart_requested`).
 
 use super::immediate::{FOR_OWNERS, IN_PRIVATE};
@@ -9,6 +9,7 @@ use crate::message::{Address, Envelope};
 use crate::pipeline::Pipeline;
 use crate::pipeline::turn::outcome::{Outcome, decided, declined};
 use crate::text;
+use crate::undo::Deed;
 
 const WHAT: &str = "Whom or what? /forget NAME, or words that only one fact has.";
 const BUSY: &str = "facts are just being drawn; try again in a minute";
@@ -30,7 +31,12 @@ impl Pipeline {
     }
 
     /// Lets what is named count no more, until it is stated again.
-    pub(crate) async fn forget(&self, envelope: &Envelope, what: Option<&str>) -> Outcome {
+    pub(crate) async fn forget(
+        &self,
+        envelope: &Envelope,
+        what: Option<&str>,
+        run_id: &str,
+    ) -> Outcome {
         if !envelope.from_owner {
             return declined(envelope, FOR_OWNERS);
         }
@@ -53,6 +59,8 @@ impl Pipeline {
                 Ok(Ok(forgot)) => {
                     // Nobody is reminded of what is forgotten.
                     self.memory.tell_news();
+                    let key = &envelope.session_key.0;
+                    self.undo.note_deed(run_id, key, Deed::Forgot);
                     Ok(told(&forgot))
                 }
                 Ok(Err(_)) => Err(BUSY.to_owned()),
@@ -97,5 +105,5 @@ fn told(forgot: &Forgot) -> String {
     if more > 0 {
         told.push_str(&format!("\nand {more} more"));
     }
-    told + "\nThe words stand where they stood; in a shell agent-consolidate forget --hard erases them."
+    told + "\nThe words stand where they stood; on the machine where I run, agent-consolidate forget --hard erases them."
 }

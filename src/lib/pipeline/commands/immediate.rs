@@ -1,17 +1,17 @@
-//! What is answered at once, before lanes and model: `/stop /status /cost /approve /deny /help /start`,
-//! and the buttons.
+//! Commands that are answered at once, before lanes and model: `/stop` (see `stop.rs`), `/status /cost /approve /deny
+//! /help /start`, and the buttons.
 
-use std::collections::HashSet;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
-use crate::control;
-use crate::control::replies::{Reply, STOPPED};
-use crate::message::{Command, Envelope, SessionKey};
-use crate::pipeline::persist::{Recorded, Unrecorded};
-use crate::pipeline::turn::outcome::{as_it_is, decided, declined, reaction, refused, said};
-use crate::pipeline::{Pipeline, Run, Signal};
-use crate::queue::{Accepted, Stop};
+use chrono_tz::Tz;
+
+use crate::message::{Command, Envelope};
+use crate::pipeline::Pipeline;
+use crate::pipeline::persist::Unrecorded;
+use crate::pipeline::turn::outcome::{
+    Outcome, as_it_is, decided, declined, reaction, refused, said,
+};
+use crate::queue::Accepted;
 use crate::{clock, cost};
 
 const HELP: &str = "Write to me and I answer. I also understand:\n\n\
@@ -36,13 +36,28 @@ pub fn commands_for_owners() -> impl Iterator<Item = (&'static str, &'static str
     })
 }
 
+/// Commands that are not answered in a group.
+const PRIVATE_COMMANDS: [&str; 4] = ["/pair", "/continue", "/cost", "/jobs"];
+
+/// Returns what `/help` says to who asks, where they ask.
+fn help(from_owner: bool, in_group: bool) -> String {
+    let owners = if from_owner { OWNERS_HELP } else { "" };
+    let all = format!("{HELP}{owners}");
+    let is_private = |line: &&str| {
+        let command = line.split(' ').next().unwrap_or_default();
+        in_group && PRIVATE_COMMANDS.contains(&command)
+    };
+    let lines: Vec<&str> = all.lines().filter(|line| !is_private(line)).collect();
+    lines.join("\n")
+}
+
 /// Others read what is said in a group.
 pub(crate) const IN_PRIVATE: &str = "Ask me that in our own chat.";
 pub(crate) const FOR_OWNERS: &str = "Only my owner may ask that.";
 /// What others hear who press a button or say `/approve`.
 pub(crate) const OWNER_DECIDES: &str = "Only my owner decides that.";
 
-/// Returns true for commands in whose answers no words of others stand.
+/// Returns true for commands in whose answers no text of others is.
 fn names_nobody(command: Option<&Command>) -> bool {
     let plain = |command| {
         matches!(
@@ -53,13 +68,23 @@ fn names_nobody(command: Option<&Command>) -> bool {
     command.is_none_or(plain)
 }
 
+/// Returns troubles, each a line with its time before it, in words for a chat: the time is that of `zone`.
+fn told_troubles(troubles: &str, zone: Tz) -> String {
+    let line = |line: &str| {
+        let (at, words) = line.split_once(' ').unwrap_or(("", line));
+        match clock::parse_rfc3339(at) {
+            Some(at) => format!("{} {words}", clock::local_minute(at, zone)),
+            None => line.to_owned(),
+        }
+    };
+    let lines: Vec<String> = troubles.lines().map(line).collect();
+    format!("\nLast trouble: {}", lines.join("\n"))
+}
+
 /// Answers a command that does not wait for its lane.
 pub(crate) async fn at_once(pipeline: Arc<Pipeline>, row: Accepted) {
     let envelope = row.envelope;
-    let help = format!(
-        "{HELP}{}",
-        if envelope.from_owner { OWNERS_HELP } else { "" }
-    );
+    let help = help(envelope.from_owner, envelope.group.is_some());
     let in_group = envelope.from_owner && envelope.group.is_some();
     let text = match envelope.command.as_ref() {
         Some(Command::Start) => format!("Hello {}. {help}", envelope.sender.name),
@@ -74,6 +99,10 @@ pub(crate) async fn at_once(pipeline: Arc<Pipeline>, row: Accepted) {
         Some(Command::Jobs) => pipeline.jobs_text(),
         Some(Command::Job(order)) => {
             let outcome = pipeline.order_job(&envelope, order).await;
+            return pipeline.finish_one(&envelope, outcome).await;
+        }
+        Some(Command::People(order)) => {
+            let outcome = decided(&envelope, &pipeline.order_people(order));
             return pipeline.finish_one(&envelope, outcome).await;
         }
         Some(Command::Heartbeat) => match pipeline.wake(clock::now_ms()).await {
@@ -110,11 +139,7 @@ pub(crate) async fn at_once(pipeline: Arc<Pipeline>, row: Accepted) {
             return pipeline.say_outcome(&envelope, settled.await).await;
         }
         Some(Command::Refused { reason }) => {
-            // The words of a job that comes again are not lost, and each of its times would be a dead letter.
-            let outcome = match pipeline.recurs(&envelope) {
-                true => pipeline.failed(&envelope, reason, &[]).unsaid(),
-                false => refused(&envelope, reason),
-            };
+            let outcome = pipeline.refusal(&envelope, reason);
             return pipeline.finish_one(&envelope, outcome).await;
         }
         Some(Command::Slip { question }) => {
@@ -137,40 +162,13 @@ pub(crate) async fn at_once(pipeline: Arc<Pipeline>, row: Accepted) {
 }
 
 impl Pipeline {
-    /// Stops what runs; `None` when the answer is recorded already, or the daemon ends.
-    async fn stop_text(
-        self: &Arc<Self>,
-        seq: i64,
-        envelope: &Envelope,
-        all: bool,
-    ) -> Option<String> {
-        let stop = if all {
-            Stop::All { before: seq }
-        } else {
-            Stop::Session {
-                before: seq,
-                key: envelope.session_key.clone(),
-            }
-        };
-        match self.stop(stop).await {
-            Err(Unrecorded::Ending) => return None,
-            Err(Unrecorded::Failed(why)) => self.fail_one(envelope, &why).await,
-            // Somebody named a session that is not there.
-            Ok(0)
-                if envelope.wants_reply
-                    && envelope.text.is_empty()
-                    && !all
-                    && !self.sessions().has(&envelope.session_key) =>
-            {
-                let why = format!("no session \"{}\"", envelope.session_key);
-                let outcome = refused(envelope, &why);
-                self.finish_one(envelope, outcome).await;
-            }
-            Ok(0) => return Some("Nothing is running.".to_owned()),
-            Ok(1) => return Some("Stopped.".to_owned()),
-            Ok(count) => return Some(format!("Stopped {count} messages.")),
+    /// Returns the outcome of an order that is refused for `reason`. The words of a recurring job are not lost, and each of its
+    /// times would be a dead letter.
+    fn refusal(&self, envelope: &Envelope, reason: &str) -> Outcome {
+        match self.recurs(envelope) {
+            true => self.failed(envelope, reason, &[]).unsaid(),
+            false => refused(envelope, reason),
         }
-        None
     }
 
     /// Says what became of the owner's word; who pressed a button sees it there.
@@ -197,53 +195,7 @@ impl Pipeline {
         }
     }
 
-    /// Ends what is meant, and returns how many inputs that were.
-    pub(in crate::pipeline) async fn stop(self: &Arc<Self>, stop: Stop) -> Recorded<usize> {
-        let now = clock::now_ms();
-        // First the record, then the end: a run that ends now finds that it has nothing to say.
-        let stopped = self
-            .persist("a stop", || self.queue.stop(stop.clone(), now))
-            .await?;
-        let ids: Vec<String> = stopped.iter().map(|one| one.inbox_id.clone()).collect();
-        let runs: Vec<Run> = self.runs().values().cloned().collect();
-        let mut afterwards = 0;
-        for run in runs
-            .iter()
-            .filter(|run| run.bundle.came_before(stop.before()))
-        {
-            let is_stopped = run.bundle.inputs().any(|input| ids.contains(&input.id));
-            let is_meant = match &stop {
-                Stop::All { .. } => true,
-                Stop::Session { key, .. } => run.bundle.key() == key,
-                Stop::Message { id } => run.bundle.inputs().any(|input| input.id == *id),
-            };
-            // What it still does after its answer has no record in the queue.
-            let works_on = run.answered.load(Ordering::Relaxed) && is_meant;
-            if is_stopped || works_on {
-                run.cancel.cancel();
-            }
-            afterwards += usize::from(works_on);
-        }
-        // What waits ends at once, too.
-        self.hide_notices(&ids);
-        let lanes: HashSet<&SessionKey> = stopped.iter().map(|one| &one.session_key).collect();
-        for key in lanes {
-            let _ = self.signals.send(Signal::Wake(key.clone()));
-        }
-        for one in stopped.iter().filter(|one| one.wants_reply) {
-            self.answer(&Reply::error(&one.inbox_id, STOPPED));
-        }
-        Ok(stopped.len() + afterwards)
-    }
-
-    /// Ends this message and the sub-agents of its run; nothing when it has ended already.
-    pub async fn stop_message(self: &Arc<Self>, id: &control::Id) {
-        let message = Stop::Message { id: id.to_string() };
-        if let Err(Unrecorded::Failed(why)) = self.stop(message).await {
-            tracing::error!(why, id = id.as_str(), "a message could not be stopped");
-        }
-    }
-
+    /// Returns what is done for who asks; the owner is also told, where nobody else reads, what else there is.
     fn status_text(&self, envelope: &Envelope) -> String {
         let (all, own) = {
             let runs = self.runs();
@@ -256,6 +208,9 @@ impl Pipeline {
             None if own => "I am working on your message.".to_owned(),
             None => "I am not working on anything of yours.".to_owned(),
         };
+        if !envelope.from_owner || envelope.group.is_some() {
+            return here;
+        }
         let live = self.live();
         let model = live
             .agent
@@ -263,17 +218,14 @@ impl Pipeline {
             .models()
             .get("primary", "/status")
             .map_or_else(|_| "none".to_owned(), |model| model.model.clone());
-        let mut text = format!(
-            "{here}\nRuns: {all}. Conversations: {}. Model: {model}.",
-            self.sessions.count()
-        );
-        if envelope.from_owner
-            && envelope.group.is_none()
-            && let Some(troubles) = self.last_troubles()
-        {
-            text.push_str(&format!("\nLast trouble: {troubles}"));
-        }
-        text
+        let trouble = self
+            .last_troubles()
+            .map(|troubles| told_troubles(&troubles, live.config.agent.timezone.0));
+        format!(
+            "{here}\nRuns: {all}. Conversations: {}. Model: {model}.{}",
+            self.sessions.count(),
+            trouble.unwrap_or_default()
+        )
     }
 
     async fn cost_text(&self) -> String {
@@ -312,5 +264,34 @@ impl Pipeline {
             line("This month", &month, caps.month_usd),
         ]
         .join("\n")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn help_in_a_group_lists_no_command_that_is_refused_there() {
+        let names = |from_owner, in_group| {
+            let help = help(from_owner, in_group);
+            let names = help.lines().filter_map(|line| line.split(' ').next());
+            let names = names.filter(|name| PRIVATE_COMMANDS.contains(name));
+            names.map(str::to_owned).collect::<Vec<String>>()
+        };
+        assert_eq!(names(true, false).len(), PRIVATE_COMMANDS.len());
+        assert_eq!(names(false, false), ["/pair"]);
+        assert_eq!(names(true, true), [""; 0]);
+        assert_eq!(names(false, true), [""; 0]);
+        assert!(help(true, true).contains("\n/status – "));
+    }
+
+    #[test]
+    fn a_trouble_is_told_with_the_local_time() {
+        let troubles = "2026-11-28T20:46:33.444Z the disk is full\nwithout a time";
+        assert_eq!(
+            told_troubles(troubles, Tz::Europe__Berlin),
+            "\nLast trouble: 2026-11-28 21:46 the disk is full\nwithout a time"
+        );
     }
 }

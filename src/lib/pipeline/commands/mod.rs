@@ -6,4 +6,6 @@ pub(crate) mod forget;
 pub(crate) mod immediate;
 pub(crate) mod near_miss;
 pub(crate) mod pair;
+pub(crate) mod people;
+mod stop;
 pub(crate) mod undo;

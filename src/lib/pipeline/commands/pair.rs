@@ -7,6 +7,8 @@ use crate::pipeline::Pipeline;
 
 const IN_A_CHANNEL: &str = "Send /pair in a chat of yours: the code that it gives links another account with that chat. \
     Here you are my owner anyway; `agent-send --pair owner` prints a code that makes its sender one.";
+const IN_A_SHELL: &str = "Whom to let in is decided in a shell of the machine I run on: `agent-send --pair approve CODE`. \
+    `/pair` alone, which links another account of yours with this one, takes no words.";
 const NOT_NAMED: &str = "Only those whom my owner let in by name may link another account.";
 
 impl Pipeline {
@@ -14,6 +16,10 @@ impl Pipeline {
     pub(super) async fn link_code(&self, envelope: &Envelope) -> String {
         if envelope.group.is_some() {
             return IN_PRIVATE.to_owned();
+        }
+        // A code is shown to nobody who wanted something else.
+        if envelope.text.split_whitespace().nth(1).is_some() {
+            return IN_A_SHELL.to_owned();
         }
         let id = Address::parse(&envelope.sender.id).filter(|_| envelope.source.is_chat());
         let Some(id) = id else {
@@ -34,7 +40,7 @@ impl Pipeline {
         let linked: String = accounts
             .iter()
             .skip(1)
-            .map(|one| format!("\nLinked already: {one} (agent-send --pair revoke {one})"))
+            .map(|one| format!("\nLinked already: {one}; on the machine where I run, agent-send --pair revoke {one} takes that back"))
             .collect();
         format!(
             "Send me this code from your other account within 10 minutes, as a message of its own:\n\n{code}\n\n\

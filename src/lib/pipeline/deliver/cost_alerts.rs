@@ -1,4 +1,4 @@
-//! The owner hears how far the limits of `[cost]` are used up: once, without a model, whoever paid.
+//! The owner hears how far the limits of `[cost]` are used up: once, without a model, no matter who paid.
 
 use std::sync::Arc;
 

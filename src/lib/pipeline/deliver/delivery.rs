@@ -1,4 +1,4 @@
-//! Step 4, deliver: stored parts go out, each chat's in order, chats side by side.
+//! Step 4, deliver: stored parts are sent, each chat's in order, chats side by side.
 //!
 //! | what happened to a send | what is done |
 //! |---|---|
@@ -6,7 +6,7 @@
 //! | markup refused | the same part as plain text |
 //! | written, no answer; or we died meanwhile | `unknown`: once more, marked "(resent)" |
 //! | the same a third time, or 15 minutes after it was written | dead letter, the chat is told |
-//! | refused for good | dead letter, the chat is told unless it is what refuses |
+//! | refused permanently | dead letter, the chat is told unless it is what refuses |
 //! | never written, of a task of a plan | the task is tried again, at most ten times; see `queue::tasks` |
 //! | a panic | dead letter "internal error while sending", the chat is told |
 
@@ -19,23 +19,15 @@ use std::time::Duration;
 
 use tokio::task::JoinHandle;
 
+use super::retry::Next;
+use super::unknown_outcome;
 use crate::channel;
-use crate::channel::{Channel, SendError};
+use crate::channel::Channel;
+use crate::clock;
 use crate::message::{OutFile, Route};
 use crate::pipeline::Pipeline;
 use crate::pipeline::persist::{Unrecorded, isolated};
-use crate::queue::{Aftermath, NewPart, Part, Postponed};
-use crate::{clock, net};
-
-/// Waiting after a failed send (specification §6).
-const BACKOFF: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
-/// A part that may have arrived longer ago than this is not sent again (specification §0).
-const TOO_OLD_MS: i64 = 15 * 60 * 1000;
-/// Waiting after a second doubt about what a process did with a part.
-const AFTER_DOUBTS: Duration = Duration::from_secs(60);
-/// Times a part may end unknown. The first bad luck is answered by a marked copy, and so is a
-/// second: losing an answer is worse than a marked double.
-const MAX_UNKNOWNS: i64 = 3;
+use crate::queue::{Aftermath, NewPart, Part};
 
 /// The reason of a dead letter whose sending panicked.
 pub(crate) const SENDING_BROKE: &str = "internal error while sending";
@@ -52,7 +44,7 @@ pub(crate) struct Outgoing(Arc<Mutex<Waiting>>);
 struct Waiting {
     chats: HashMap<Route, Chat>,
     /// By channel.
-    crowds: HashMap<String, Crowd>,
+    limits: HashMap<String, ChannelLimit>,
 }
 
 #[derive(Debug, Default)]
@@ -71,7 +63,7 @@ struct Queued {
 
 /// The chats of a channel that sends to so many at once.
 #[derive(Debug, Default)]
-struct Crowd {
+struct ChannelLimit {
     working: usize,
     /// Chats that wait for one of the others to be over.
     waiting: VecDeque<Route>,
@@ -97,13 +89,13 @@ impl Outgoing {
             return None;
         }
         let key = if is_limited {
-            let crowd = all.crowds.entry(key.channel.clone()).or_default();
-            crowd.waiting.push_back(key);
-            if crowd.working >= CHATS_AT_ONCE {
+            let limit = all.limits.entry(key.channel.clone()).or_default();
+            limit.waiting.push_back(key);
+            if limit.working >= CHATS_AT_ONCE {
                 return None;
             }
-            crowd.working += 1;
-            crowd.waiting.pop_front()?
+            limit.working += 1;
+            limit.waiting.pop_front()?
         } else {
             key
         };
@@ -116,7 +108,7 @@ impl Outgoing {
     }
 
     /// Forgets what waits of a task.
-    fn forget_task(&self, route: &Route, task: i64) {
+    pub(super) fn forget_task(&self, route: &Route, task: i64) {
         if let Some(chat) = self.0.lock().chats.get_mut(route) {
             chat.waiting.retain(|queued| queued.part.task != Some(task));
         }
@@ -154,9 +146,9 @@ impl ChatWork {
             }
             // Under the same lock: what is pushed from now on finds nobody at work.
             all.chats.remove(&self.key);
-            let crowd = all.crowds.get_mut(&self.key.channel);
-            let crowd = crowd.filter(|_| self.is_limited);
-            let Some(next) = crowd.and_then(|crowd| crowd.waiting.pop_front()) else {
+            let limit = all.limits.get_mut(&self.key.channel);
+            let limit = limit.filter(|_| self.is_limited);
+            let Some(next) = limit.and_then(|limit| limit.waiting.pop_front()) else {
                 all.leave(self);
                 self.is_over = true;
                 return None;
@@ -169,10 +161,10 @@ impl ChatWork {
 impl Waiting {
     /// One chat of a channel less is at work.
     fn leave(&mut self, work: &ChatWork) {
-        if let Some(crowd) = self.crowds.get_mut(&work.key.channel)
+        if let Some(limit) = self.limits.get_mut(&work.key.channel)
             && work.is_limited
         {
-            crowd.working = crowd.working.saturating_sub(1);
+            limit.working = limit.working.saturating_sub(1);
         }
     }
 }
@@ -188,14 +180,6 @@ impl Drop for ChatWork {
             chat.is_busy = false;
         }
     }
-}
-
-/// What follows a try to send.
-enum Next {
-    /// The part is sent, or given up.
-    Over,
-    /// It is tried again after this long.
-    Again(Duration),
 }
 
 impl Pipeline {
@@ -260,7 +244,7 @@ impl Pipeline {
             let Some(channel) = self.channels.get(work.key.channel.as_str()).cloned() else {
                 // The channel is switched off: its parts stay pending until it is on again.
                 let channel = &work.key.channel;
-                tracing::warn!(channel, "an answer waits for a channel that is off");
+                tracing::warn!(channel, "an answer waits for a disabled channel");
                 self.unclaim(&mut part).await;
                 continue;
             };
@@ -316,10 +300,7 @@ impl Pipeline {
             }
         }
         let now = clock::now_ms();
-        // Where it may have waited for a process, its age says nothing.
-        let too_old =
-            !channel.outlives_us() && part.sending_at.is_some_and(|at| now - at > TOO_OLD_MS);
-        if part.unknowns >= MAX_UNKNOWNS || (part.unknowns > 0 && too_old) {
+        if unknown_outcome::is_given_up(part, channel.outlives_us(), now) {
             self.dead_letter(part, "nobody can say whether it arrived")
                 .await;
             self.say_part_missing(part).await;
@@ -342,7 +323,12 @@ impl Pipeline {
             part.sending_at = Some(now);
         }
         // Nobody is to say yes at the press of a button to a question that they have not read whole.
-        if part.content.asks.is_some() && !self.queue.came_whole(part.id).await.unwrap_or_default()
+        if part.content.asks.is_some()
+            && !self
+                .queue
+                .all_parts_delivered(part.id)
+                .await
+                .unwrap_or_default()
         {
             part.content.buttons.clear();
         }
@@ -351,20 +337,14 @@ impl Pipeline {
         let sent = if channel.outlives_us() {
             match self.closed.run_until_cancelled(send).await {
                 Some(sent) => sent,
-                // It goes on without us; what became of it is known after the next start.
+                // It continues without us; what became of it is known after the next start.
                 None => return Next::Over,
             }
         } else {
             send.await
         };
         let next = self.after_send(part, sent, failures).await;
-        match next {
-            // A process that dies of it is not to die of it three times within a minute.
-            Next::Again(wait) if channel.outlives_us() && part.unknowns > 1 => {
-                Next::Again(wait.max(AFTER_DOUBTS))
-            }
-            next => next,
-        }
+        unknown_outcome::slow_down(next, part, channel.outlives_us())
     }
 
     /// Returns the files of a part with where each lies.
@@ -390,81 +370,11 @@ impl Pipeline {
             files,
             reaction: part.content.reaction.as_deref(),
             buttons: &part.content.buttons,
-            resent: part.unknowns > 0,
+            resent: unknown_outcome::is_resent(part),
         }
     }
 
-    /// Records how a try to send ended, and says what follows.
-    async fn after_send(
-        &self,
-        part: &mut Part,
-        sent: Result<String, SendError>,
-        failures: u32,
-    ) -> Next {
-        let backoff = net::backoff(failures, BACKOFF.0, BACKOFF.1);
-        let (aftermath, wait) = match sent {
-            Ok(message_id) => {
-                self.settle(part, Aftermath::Sent { message_id }).await;
-                return Next::Over;
-            }
-            Err(SendError::Never {
-                reason,
-                chat_is_there,
-            }) => {
-                self.dead_letter(part, &reason).await;
-                if chat_is_there {
-                    self.say_part_missing(part).await;
-                }
-                return Next::Over;
-            }
-            Err(SendError::Markup(reason)) => {
-                tracing::warn!(reason, "an answer goes out as plain text");
-                part.content.markup = None;
-                (Aftermath::Plain, Duration::ZERO)
-            }
-            Err(SendError::NotSent {
-                reason,
-                retry_after,
-            }) => {
-                if retry_after.is_none() && self.is_postponed(part, &reason).await {
-                    return Next::Over;
-                }
-                tracing::warn!(reason, "an answer was not sent; it is tried again");
-                (Aftermath::NotSent, retry_after.unwrap_or(backoff))
-            }
-            Err(SendError::Unknown(reason)) => {
-                tracing::warn!(reason, "nobody can say whether an answer arrived");
-                part.unknowns += 1;
-                (Aftermath::Unknown, backoff)
-            }
-        };
-        self.settle(part, aftermath).await;
-        Next::Again(wait)
-    }
-
-    /// Gives a part of a plan that surely did not arrive back to its task; false when there is none.
-    async fn is_postponed(&self, part: &Part, reason: &str) -> bool {
-        let Some(task) = part.task else { return false };
-        let postpone = || self.queue.postpone(part.id, reason, clock::now_ms());
-        // Unrecorded, it is tried again as any other part.
-        let postponed = self.persist("a send that failed", postpone).await;
-        let postponed = postponed.unwrap_or(Postponed::No);
-        if postponed == Postponed::No {
-            return false;
-        }
-        self.outgoing.forget_task(&part.content.route, task);
-        self.plan_news.notify_one();
-        tracing::warn!(reason, "a message of a plan was not sent");
-        if postponed == Postponed::GivenUp {
-            self.note_trouble(&format!("a plan was given up: send: {reason}"));
-            let reason = reason.to_owned();
-            self.audit_send(part, &Aftermath::Dead { reason });
-            self.say_part_missing(part).await;
-        }
-        true
-    }
-
-    async fn settle(&self, part: &Part, aftermath: Aftermath) {
+    pub(super) async fn settle(&self, part: &Part, aftermath: Aftermath) {
         let now = clock::now_ms();
         self.audit_send(part, &aftermath);
         let settle = || self.queue.settle(part.id, aftermath.clone(), now);
@@ -475,7 +385,7 @@ impl Pipeline {
         }
     }
 
-    async fn dead_letter(&self, part: &Part, reason: &str) {
+    pub(super) async fn dead_letter(&self, part: &Part, reason: &str) {
         tracing::error!(part = part.id, reason, "an answer is a dead letter");
         self.note_trouble(&format!("an answer is a dead letter: {reason}"));
         let reason = reason.to_owned();
@@ -483,7 +393,7 @@ impl Pipeline {
     }
 
     /// Tells the chat of a part that it may be missing.
-    async fn say_part_missing(&self, part: &Part) {
+    pub(super) async fn say_part_missing(&self, part: &Part) {
         // Nobody misses an emoji.
         if part.content.reaction.is_some() {
             return;
@@ -522,7 +432,7 @@ impl Pipeline {
         match channel.send(notice).await {
             Ok(message_id) => Some(message_id),
             Err(error) => {
-                tracing::warn!(%error, "the chat could not be told of a dead letter");
+                tracing::warn!(%error, "cannot notify the chat of a dead letter");
                 None
             }
         }
@@ -588,7 +498,7 @@ mod tests {
             at_work.extend(chats.filter_map(|chat| push(&outgoing, of_chat(chat, id), true)));
         }
         assert_eq!(at_work.len(), CHATS_AT_ONCE);
-        // What is over goes on with the chat that waits longest; what breaks off is made up for by the next part.
+        // What is over continues with the chat that waits longest; what breaks off is made up for by the next part.
         let mut first = at_work.remove(0);
         let next = |work: &mut ChatWork| {
             work.next()
@@ -608,9 +518,9 @@ mod tests {
             outgoing
                 .0
                 .lock()
-                .crowds
+                .limits
                 .values()
-                .all(|crowd| crowd.working == 0)
+                .all(|limit| limit.working == 0)
         );
     }
 }

@@ -1,4 +1,4 @@
-//! Word from a channel's process of what became of a message: on the disk before its line may go.
+//! Word from a channel's process of what became of a message: on disk before its line may go.
 
 use crate::control::{Outcome, Receipt};
 use crate::db;
@@ -7,7 +7,7 @@ use crate::queue::Part;
 use crate::{clock, text};
 
 impl Pipeline {
-    /// Takes word of what became of a message. An arrival is on the disk when this returns; what did not arrive stays as it
+    /// Takes word of what became of a message. An arrival is on disk when this returns; what did not arrive stays as it
     /// was until it is tried again, or given up. Returns why the word makes no sense; word of what is over already does.
     ///
     /// # Errors
@@ -33,8 +33,8 @@ impl Pipeline {
                 if is_new {
                     self.plan_news.notify_one();
                 } else {
-                    // It may be a message that was given up and arrived all the same.
-                    tracing::info!(key, "word of a message that is over already");
+                    // The message may have been given up and have arrived nevertheless.
+                    tracing::info!(key, "late receipt: the message had already been completed");
                 }
             }
         }

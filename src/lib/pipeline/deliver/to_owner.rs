@@ -1,4 +1,4 @@
-//! Words of the daemon itself: without a model, whoever caused them, each once.
+//! Words of the daemon itself: without a model, no matter who caused them, each once.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! Who may speak: decides about each message of a channel whether it becomes an input, is only remembered as said in a
-//! group, is answered with a pairing code, or is refused.
+//! Access control of channels, by the allowlist, the owners and pairing: decides about each message of a channel
+//! whether it becomes an input, is only remembered as said in a group, is answered with a pairing code, or is refused.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ const NOT_YOURS: &str = "Only those whom my settings name may do that here.";
 /// A slip that is corrected must not archive the conversation again.
 const EDITED: &str = "An edited message starts no new conversation; send it again if you mean it.";
 
-/// What is done about a batch when it is on the disk.
+/// What is done about a batch when it is on disk.
 #[derive(Default)]
 pub(super) struct AfterCommit {
     /// Strangers who are given a code, with their names.
@@ -55,14 +55,14 @@ pub(super) struct SentCode {
 pub(super) enum Meaning {
     /// It makes its sender an owner.
     Owner,
-    /// It is no owner's, and counted.
+    /// It is not an owner's, and counted.
     Wrong,
     /// It makes the account one of this person's.
     Link(Address),
 }
 
 impl AfterCommit {
-    /// Notes a code. What its sender says next in this batch counts as it will when that is taken in.
+    /// Notes a code. What its sender says next in this batch counts as it will when that is accepted.
     fn note_code(&mut self, sent: SentCode, people: &Arc<People>, now: i64) {
         let mut people = (**people).clone();
         match sent.meaning {
@@ -162,12 +162,17 @@ impl Pipeline {
                 let code = people::new_code();
                 after.asking.insert(id, (sender.name.clone(), code.clone()));
                 return notice(format!(
-                    "I do not know you yet. My owner can let you in, within an hour, with:\n\nagent-send --pair approve {code}"
+                    "I do not know you yet. My owner can let you in, within an hour, on the machine where I run:\n\nagent-send --pair approve {code}"
                 ));
             }
             Access::Refused | Access::Muted => return Verdict::Refuse(None),
         };
-        let key = with_topic(dm_key(config, &people, &id, &item.chat.chat), &item);
+        // They may write in a chat of somebody else, whose conversation it is then.
+        let place = match item.unverified {
+            true => id.id().into_owned(),
+            false => item.chat.chat.clone(),
+        };
+        let key = with_topic(dm_key(config, &people, &id, &place), &item);
         let accepted = envelope(item, sender, owner, key, channel, now);
         Verdict::Accept(vec![self.continuing(accepted, config)])
     }
@@ -250,7 +255,7 @@ impl Pipeline {
             return Verdict::Accept(vec![accepted]);
         }
         if item.edited {
-            // What it said before is known; the new wording would stand there twice.
+            // What it said before is known; the new wording would be there twice.
             return Verdict::Refuse(None);
         }
         let words = [
@@ -270,7 +275,7 @@ impl Pipeline {
             .chain(words.into_iter().flatten())
             .filter(|word| !word.is_empty())
             .collect();
-        // The name on a card or of a file is chosen by whoever made it.
+        // The name on a card or of a file is chosen by the one who made it.
         let own_words = item.attachments.is_empty() && item.kind.as_deref().is_none_or(is_plain);
         let of_owner = access == Access::Owner && !item.forwarded && own_words;
         let text = text::shorten(&words.join(" "), OVERHEARD);
@@ -326,7 +331,9 @@ fn envelope(
             text: EDITED.to_owned(),
         }),
         // In a group it may be meant for another bot.
-        None if item.group.is_none() && !item.forwarded => near_miss(&item.text),
+        None if item.group.is_none() && !item.forwarded && !item.unverified => {
+            near_miss(&item.text)
+        }
         command => command,
     };
     let source = if channel == NUMBERED {

@@ -10,17 +10,19 @@ use super::recipients::way_to;
 use super::session_keys::dm_key;
 use crate::channel::{Batch, Incoming};
 use crate::clock;
-
 use crate::message::{Address, Envelope, Route};
-use crate::people::Contact;
+use crate::people::{Contact, People};
 use crate::pipeline::{Live, Pipeline, Signal};
 use crate::queue::{Accepted, Arrival, NewPart, Verdict};
-use crate::{db, text};
+use crate::{db, sys, text};
 
 /// Albums that are remembered: their pictures come within seconds.
 const ALBUMS: usize = 32;
+/// The part of the status that tells of a damaged people.json.
+const PEOPLE: &str = "people";
+
 impl Pipeline {
-    /// Takes a batch of a channel in and answers it when it is on the disk. When it could not be
+    /// Takes a batch of a channel in and answers it when it is on disk. When it could not be
     /// written the answer stays out, and the channel brings the same again.
     pub async fn take_batch(self: &Arc<Self>, batch: Batch, channel: &str) {
         match self.take_items(batch.items, batch.offset, channel).await {
@@ -30,14 +32,14 @@ impl Pipeline {
                 let _ = batch.done.send(());
             }
             Err(error) => {
-                tracing::error!(%error, "messages could not be taken in");
+                tracing::error!(%error, "cannot accept messages");
                 let words = format!("messages could not be taken in: {error}");
                 self.note_trouble_of(channel, &words);
             }
         }
     }
 
-    /// Takes what came through a channel in; it is on the disk when this returns the keys of what became an input.
+    /// Takes what came through a channel in; it is on disk when this returns the keys of what became an input.
     ///
     /// # Errors
     /// See [`db::Error`]; nothing of it is then accepted.
@@ -88,7 +90,7 @@ impl Pipeline {
         self.note_trouble(&words);
         let key = format!("moved:{channel}:{from}:{to}");
         if let Err(error) = self.tell_owner_of(key, "groups", &words).await {
-            tracing::error!(%error, "the owner could not be told");
+            tracing::error!(%error, "cannot notify the owner");
         }
     }
 
@@ -105,10 +107,9 @@ impl Pipeline {
             std::mem::take(&mut after.codes),
         );
         let contacts: Vec<Contact> = accepted.iter().filter_map(contact).collect();
-        let is_news = self
-            .people
-            .read()
-            .is_ok_and(|known| contacts.iter().any(|one| !known.contacts.contains(one)));
+        let known = self.note_people().await;
+        let is_news =
+            known.is_ok_and(|known| contacts.iter().any(|one| !known.contacts.contains(one)));
         if asking.is_empty() && codes.is_empty() && !is_news {
             return;
         }
@@ -121,12 +122,12 @@ impl Pipeline {
             let asked = match asked {
                 Ok(()) => asking,
                 Err(error) => {
-                    tracing::error!(%error, "a stranger's request could not be written down; they can ask again");
+                    tracing::error!(%error, "cannot store the pairing request of a stranger; they can ask again");
                     BTreeMap::new()
                 }
             };
             if is_news && let Err(error) = people.know(&live.config, &contacts) {
-                tracing::error!(%error, "a name could not be written down");
+                tracing::error!(%error, "cannot store the name of a contact");
             }
             let redeemed = codes.into_iter().map(|sent| {
                 let (id, name, code) = (&sent.id, &sent.name, &sent.code);
@@ -161,12 +162,30 @@ impl Pipeline {
         }
     }
 
+    /// Returns who is known. A damaged people.json is noted for the status, and the owner is told once.
+    pub(in crate::pipeline) async fn note_people(
+        self: &Arc<Self>,
+    ) -> Result<Arc<People>, sys::Error> {
+        let known = self.people.read();
+        let Some(aside) = self.people.aside() else {
+            self.end_troubles(PEOPLE);
+            return known;
+        };
+        self.set_trouble(PEOPLE, Some(&aside.words));
+        let name = aside.path.file_name().unwrap_or_default();
+        let key = format!("people:{}", name.to_string_lossy());
+        if let Err(error) = self.tell_owner_of(key, "people", &aside.words).await {
+            tracing::warn!(%error, "the owner could not be told that people.json is damaged");
+        }
+        known
+    }
+
     /// Tells the owner that a stranger asks to be let in; there are only so many such requests at a time.
     async fn tell_of_request(self: &Arc<Self>, id: &Address, name: &str, code: &str, now: i64) {
         let everybody = match self.everybody().await {
             Ok(everybody) => everybody,
             Err(error) => {
-                return tracing::error!(%error, "the owner could not be told of a request");
+                return tracing::error!(%error, "cannot notify the owner of a pairing request");
             }
         };
         let Some((_, route)) = self.way_to_owner(&self.live().config, &everybody) else {
@@ -174,7 +193,7 @@ impl Pipeline {
         };
         let name = text::shorten(&text::visible(name), 60);
         let words = format!(
-            "{name} (id {id}) asks to talk to me. To let them in, within an hour:\n\nagent-send --pair approve {code}"
+            "{name} (id {id}) asks to talk to me. To let them in, within an hour, on the machine where I run:\n\nagent-send --pair approve {code}"
         );
         let notice = Arrival::new(
             format!("pairing/{id}/{code}"),
@@ -182,7 +201,7 @@ impl Pipeline {
         );
         match self.queue.accept(vec![notice], None, now).await {
             Ok((_, notices)) => self.deliver(notices),
-            Err(error) => tracing::error!(%error, "the owner could not be told of a request"),
+            Err(error) => tracing::error!(%error, "cannot notify the owner of a pairing request"),
         }
     }
 
@@ -202,7 +221,7 @@ impl Pipeline {
                 said.push(("link", sent.route.clone(), here));
                 let there = format!(
                     "{} ({name}) is linked to this account from now on: whoever writes from there is you. If that was not \
-                     you: agent-send --pair revoke {}",
+                     you, on the machine where I run: agent-send --pair revoke {}",
                     sent.id, sent.id
                 );
                 let live = self.live();
@@ -238,11 +257,11 @@ impl Pipeline {
         let notices = said.into_iter().map(notice).collect();
         match self.queue.accept(notices, None, now).await {
             Ok((_, notices)) => self.deliver(notices),
-            Err(error) => tracing::error!(%error, "it could not be said that a code was taken"),
+            Err(error) => tracing::error!(%error, "cannot confirm that a code was accepted"),
         }
     }
 
-    /// Answers presses of buttons, one after the other, beside everything else.
+    /// Answers presses of buttons, one after the other, in parallel with everything else.
     fn answer_presses(&self, channel: &str, presses: Vec<(String, &'static str)>) {
         let Some(channel) = self
             .channels

@@ -1,4 +1,4 @@
-//! What a channel that is a process of its own brings: its lines become what any channel brings, and are judged alike.
+//! Lines of a channel process: they become the same messages as those of any channel, and are handled alike.
 
 use std::sync::Arc;
 
@@ -75,7 +75,7 @@ fn digest(heard: &Heard) -> String {
 }
 
 impl Pipeline {
-    /// Returns whether a message like this was taken in before.
+    /// Returns whether a message like this was accepted before.
     ///
     /// # Errors
     /// See [`db::Error`].
@@ -83,7 +83,7 @@ impl Pipeline {
         self.queue.known(&line.key, &line.digest).await
     }
 
-    /// Returns how many more lines of `channel` may be taken in now.
+    /// Returns how many more lines of `channel` may be accepted now.
     ///
     /// # Errors
     /// See [`db::Error`].
@@ -92,7 +92,7 @@ impl Pipeline {
         Ok(usize::try_from(MAX_WAITING - waiting).unwrap_or(0))
     }
 
-    /// Takes lines of one channel in, in their order; they are on the disk when this returns. Returns the keys of those
+    /// Takes lines of one channel in, in their order; they are on disk when this returns. Returns the keys of those
     /// that became inputs.
     ///
     /// # Errors
@@ -149,14 +149,16 @@ impl Pipeline {
             || heard.mentioned
             || quoted.as_ref().is_some_and(|quoted| quoted.own)
             || is_called(config, channel, own_words);
+        let is_known = !heard.sender.unverified;
         let command = match &heard.button {
+            _ if !is_known => None,
             Some(data) => approval_reply::pressed(data),
             None => spoken(own_words),
         };
         Ok(Incoming {
             key: line.key.clone(),
             digest: Some(line.digest.clone()),
-            sender: address(&heard.sender.id).map(|id| Sender::new(id, heard.sender.name.clone())),
+            sender: address(&sender_id(line)).map(|id| Sender::new(id, heard.sender.name.clone())),
             chat: ChatRef {
                 chat: heard.chat.clone(),
                 topic: heard.thread.clone(),
@@ -188,6 +190,7 @@ impl Pipeline {
             .await?;
         let sender = answered.sender.as_ref();
         let id = sender
+            .filter(|sender| !sender.unverified)
             .and_then(|sender| Address::new(&heard.channel, &sender.id))
             .map(|address| address.to_string());
         Ok(Quoted {
@@ -203,6 +206,24 @@ impl Pipeline {
             text: text::shorten(own.as_deref().unwrap_or(&answered.text), QUOTED),
         })
     }
+}
+
+/// Before the id of a sender for whom nobody vouches.
+const UNVERIFIED: &str = "unverified:";
+
+/// Returns who wrote a line. For whom nobody vouches has no rights of anybody: their id is one of this line alone, which no list
+/// of the settings can have. A channel that makes such ids itself, as that of mails, keeps them.
+fn sender_id(line: &Line) -> String {
+    let sender = &line.heard.sender;
+    if !sender.unverified || sender.id.starts_with(UNVERIFIED) {
+        return sender.id.clone();
+    }
+    let mark = text::sha256_hex(line.key.as_bytes());
+    format!(
+        "{UNVERIFIED}{}:{}",
+        text::head(&mark, 12),
+        text::head(&sender.id, 60)
+    )
 }
 
 /// Returns the command that a text is: a slash, its name, and what it takes.
@@ -290,6 +311,30 @@ mod tests {
             })
         };
         assert_ne!(cut("a:b", "c").0, cut("a", "b:c").0);
+    }
+
+    #[test]
+    fn who_is_not_vouched_for_is_another_one_in_each_line() {
+        let of = |id: &str, unverified: bool, message: &str| {
+            let line = Line::new(Heard {
+                sender: Person {
+                    id: id.to_owned(),
+                    unverified,
+                    ..Person::default()
+                },
+                message_id: message.to_owned(),
+                ..heard("hi")
+            });
+            sender_id(&line)
+        };
+        assert_eq!(of("7", false, "1"), "7");
+        let first = of("7", true, "1");
+        assert!(first.starts_with("unverified:") && first.ends_with(":7"));
+        assert_ne!(of("7", true, "2"), first);
+        let by_mail = "unverified:ab:ada@example.org";
+        assert_eq!(of(by_mail, true, "1"), by_mail);
+        let long = of(&"\u{10000}".repeat(75), true, "1");
+        assert!(Address::new("sms", &long).is_some(), "{}", long.len());
     }
 
     #[test]

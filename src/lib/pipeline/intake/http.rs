@@ -1,5 +1,5 @@
 //! Requests of the HTTP API taken in: orders like those of the shell, but what makes no sense is refused at
-//! once and stored nowhere, because whoever asked is still there to hear why.
+//! once and stored nowhere, because the caller is still there to hear why.
 
 use super::shell::Input;
 use crate::control;
@@ -24,7 +24,7 @@ pub enum Refusal {
 }
 
 impl Pipeline {
-    /// Takes a request in, whose words have this digest: when it returns, the request is on the disk, or was
+    /// Takes a request in, whose words have this digest: when it returns, the request is on disk, or was
     /// before.
     ///
     /// # Errors
@@ -65,7 +65,7 @@ impl Pipeline {
         Ok(())
     }
 
-    /// Returns true when this request was taken in before.
+    /// Returns true when this request was accepted before.
     ///
     /// # Errors
     /// [`Refusal::Other`] when its id is that of another request.

@@ -1,10 +1,11 @@
-//! The ways to people: to the owner, wherever they were last heard, and to whoever a word means.
+//! The ways to people: to the owner, wherever they were last heard, and to the one who a word means.
 
 use super::session_keys;
 use super::shell::Everybody;
 use crate::config::Config;
 use crate::message::{Address, ChatRef, Route, SessionKey, Source};
 use crate::pipeline::Pipeline;
+use crate::queue::LastRoute;
 
 impl Pipeline {
     /// Returns where the owner wants to be told, by the first channel of `[owner] notify` that leads to one; otherwise where
@@ -56,16 +57,26 @@ impl Pipeline {
         })
     }
 
-    /// Returns the way to a contact.
+    /// Returns the way to a contact: on a channel that is a process, to the chat in which they last wrote.
     pub(crate) fn route_to(
         &self,
         to: &str,
         config: &Config,
         known: &Everybody,
     ) -> Result<Route, String> {
+        self.recipient(to, config, known).map(|(_, route)| route)
+    }
+
+    /// Returns who a contact is, and the way to them.
+    pub(crate) fn recipient(
+        &self,
+        to: &str,
+        config: &Config,
+        known: &Everybody,
+    ) -> Result<(Option<Address>, Route), String> {
         if to == "owner" {
             let way = self.way_to_owner(config, known);
-            return way.map(|(_, route)| route).ok_or_else(|| {
+            return way.map(|(_, route)| (None, route)).ok_or_else(|| {
                 if self
                     .channels
                     .keys()
@@ -78,9 +89,9 @@ impl Pipeline {
             });
         }
         let open = |address: &Address| {
-            let route = way_to(address);
+            let route = last_way_to(address, known);
             match self.channels.contains_key(route.channel.as_str()) {
-                true => Ok(route),
+                true => Ok((Some(address.clone()), route)),
                 false => Err(format!(
                     "not delivered: the channel {} is off (`enabled` in agent.toml)",
                     route.channel
@@ -97,6 +108,19 @@ impl Pipeline {
 /// Returns the address that `text` is: a number, or one that names a channel of the settings.
 pub(crate) fn address(config: &Config, text: &str) -> Option<Address> {
     Address::parse(text).filter(|address| config.knows_channel(address.channel()))
+}
+
+/// Returns the way to where `address` was last heard alone; before that, to the chat that is called like it. In Telegram
+/// these are the same.
+fn last_way_to(address: &Address, known: &Everybody) -> Route {
+    let id = address.to_string();
+    let is_theirs =
+        |last: &&LastRoute| last.sender == id && last.route.channel == address.channel();
+    let heard = match address {
+        Address::Named { .. } => known.routes.iter().find(is_theirs),
+        Address::Number(_) => None,
+    };
+    heard.map_or_else(|| way_to(address), |last| last.route.clone())
 }
 
 /// Returns the way to the chat that is called like a person or a group.

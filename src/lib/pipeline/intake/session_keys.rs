@@ -1,4 +1,4 @@
-//! Which conversation a message belongs to.
+//! Determines the conversation of a message.
 
 use crate::channel::Incoming;
 use crate::config::{Config, DmScope, GroupScope};
@@ -44,7 +44,7 @@ pub(crate) fn group_key(config: &Config, sender: &str, chat: &Address) -> Sessio
     }
 }
 
-/// A topic is a conversation of its own.
+/// A topic is a separate conversation.
 pub(super) fn with_topic(key: SessionKey, item: &Incoming) -> SessionKey {
     match &item.chat.topic {
         Some(topic) => key.in_topic(topic),

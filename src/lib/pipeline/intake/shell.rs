@@ -29,7 +29,7 @@ pub(crate) struct Everybody {
 }
 
 impl Pipeline {
-    /// Takes commands in, in one transaction: when it returns they are on the disk (or were
+    /// Takes commands in, in one transaction: when it returns they are on disk (or were
     /// before), and their spool files may go.
     ///
     /// # Errors
@@ -57,7 +57,7 @@ impl Pipeline {
         if self.accept(taken, now).await? < orders.len() {
             for (id, digest) in said {
                 if self.known_as(id, &digest).await? == Known::Other {
-                    tracing::warn!(%id, "dropped: an earlier command has this id and says something else");
+                    tracing::warn!(%id, "dropped: an earlier command with this id has different content");
                 }
             }
         }
@@ -66,13 +66,15 @@ impl Pipeline {
 
     /// Returns what is needed to find the people and conversations that `orders` mean.
     pub(crate) async fn people_for(&self, orders: &[Order]) -> Result<Everybody, db::Error> {
-        let asks_for_owner = |order: &Order| match &order.command {
-            control::Command::Notify { .. } => true,
-            control::Command::Raw { to, .. } => to == "owner",
-            _ => false,
+        let asks_for_way = |order: &Order| {
+            let command = &order.command;
+            matches!(
+                command,
+                control::Command::Notify { .. } | control::Command::Raw { .. }
+            )
         };
         // When the address book cannot be read now, whom a command means is not known yet: it waits.
-        if orders.iter().any(asks_for_owner) {
+        if orders.iter().any(asks_for_way) {
             return self.everybody().await;
         }
         Ok(Everybody {
@@ -114,7 +116,7 @@ impl Pipeline {
         Ok(count)
     }
 
-    /// Returns whether a command of this id was taken in before, and whether it is the same one.
+    /// Returns whether a command of this id was accepted before, and whether it is the same one.
     ///
     /// # Errors
     /// See [`db::Error`].
@@ -123,7 +125,7 @@ impl Pipeline {
         self.queue.known(&key, digest).await
     }
 
-    /// Returns true when a command of this id was taken in before: then it is that one.
+    /// Returns true when a command of this id was accepted before: then it is that one.
     ///
     /// # Errors
     /// See [`db::Error`].
@@ -285,7 +287,7 @@ impl Pipeline {
     }
 
     /// Returns the conversation and the way of a notification. Words that are said to be
-    /// somebody else's have a conversation of their own.
+    /// somebody else's have a separate conversation.
     fn way_of_notification(
         &self,
         words: &Words,
@@ -348,6 +350,9 @@ impl Pipeline {
                 (named(None)?, Command::DeadLetters { action, letter })
             }
             control::Command::Job(order) => (own_key("cli", "cli")?, Command::Job(order.clone())),
+            control::Command::Pair(order) => {
+                (own_key("cli", "cli")?, Command::People(order.clone()))
+            }
             control::Command::Heartbeat => (own_key("cli", "cli")?, Command::Heartbeat),
             control::Command::Undo { run } => self.undo_of_shell(run.as_deref()),
             control::Command::Forget {
@@ -430,7 +435,7 @@ impl Pipeline {
             }
             Some(contact) => self.session(input, live, known, contact)?,
         };
-        // A word with a slash means in a shell what it means in a chat, when nothing stands after it that
+        // A word with a slash means in a shell what it means in a chat, when nothing is after it that
         // it would not take.
         let spoken = words
             .text
@@ -527,7 +532,7 @@ pub(crate) struct Input<'a> {
 }
 
 impl Input<'_> {
-    /// Whoever can write the spool, or holds the token of the API, is the owner, whatever name they give.
+    /// Anyone who can write the spool, or holds the token of the API, is the owner, whatever name they give.
     fn envelope(&self, source: Source, sender: &str, key: SessionKey, words: &str) -> Envelope {
         let sender = Sender::new(sender, sender);
         let envelope = Envelope::new(

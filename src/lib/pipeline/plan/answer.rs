@@ -12,7 +12,7 @@ use crate::config::Typing;
 use crate::message::{Block, Envelope, Role, ToolCall};
 use crate::pipeline::Pipeline;
 use crate::pipeline::turn::outcome::{Outcome, said};
-use crate::pipeline::turn::run::Setting;
+use crate::pipeline::turn::run::TurnContext;
 use crate::pipeline::turn::silence;
 use crate::queue::NewTask;
 use crate::session::{Entry, Session, State};
@@ -25,7 +25,7 @@ const RETRIEVE: &str = "retrieve-";
 /// How often a message may have pages read.
 const ROUNDS: u32 = 3;
 
-/// Returns what follows an answer: a plan that wants pages is made again with their text. `rounds` counts how often they
+/// Returns what follows an answer: a plan that wants pages is rebuilt with their text. `rounds` counts how often they
 /// were read.
 pub(crate) fn next(answer: &str, rounds: &AtomicU32) -> Formed {
     match plan::read(answer) {
@@ -190,13 +190,13 @@ impl Pipeline {
     /// Returns what is to be recorded of a turn whose answer is `reply`.
     pub(crate) async fn outcome_of_plan(
         self: &Arc<Self>,
-        setting: &Setting<'_>,
+        context: &TurnContext<'_>,
         session: &Session,
         target: Option<&str>,
         reply: &Reply,
     ) -> Outcome {
-        let envelope = setting.envelope;
-        if !is_planned(setting.live, envelope) {
+        let envelope = context.envelope;
+        if !is_planned(context.live, envelope) {
             return said(envelope, &reply.text, Some(reply));
         }
         let answers = Answers::of(session.state());
@@ -204,12 +204,12 @@ impl Pipeline {
             return self.failed(envelope, "the plan of the model could not be read", &[]);
         };
         let single = Single {
-            run_id: setting.run_id.to_owned(),
+            run_id: context.run_id.to_owned(),
             conversation: envelope.session_key.clone(),
             person: envelope.sender.id.clone(),
             person_name: envelope.sender.name.clone(),
             from_owner: envelope.from_owner,
-            viewer: setting.viewer.clone(),
+            viewer: context.viewer.clone(),
             route: envelope.route.clone(),
             untrusted: session
                 .state()
@@ -219,11 +219,11 @@ impl Pipeline {
         };
         for text in &plan.remember {
             let input = json!({"text": text});
-            let noted = setting.live.agent.call(&single, "remember", &input).await;
+            let noted = context.live.agent.call(&single, "remember", &input).await;
             if noted.is_error {
                 tracing::warn!(
                     why = noted.text,
-                    run = setting.run_id,
+                    run = context.run_id,
                     "nothing was remembered"
                 );
             }
@@ -232,7 +232,7 @@ impl Pipeline {
             return said(envelope, &plan.said(), Some(reply));
         }
         let key = answer_key(session.id(), answers.last_seq);
-        let typing = &setting.live.config.agent.typing;
+        let typing = &context.live.config.agent.typing;
         let tasks = plan.tasks.into_iter().map(|mut task| {
             if matches!(task.act, Act::React { .. }) && task.reply_to.is_none() {
                 task.reply_to = target.map(str::to_owned);

@@ -1,4 +1,4 @@
-//! What a persona is told beside its prompts: how it answers, what it knows of its partner, the time, where it is and
+//! A persona's input in addition to its prompts: the answer format, memories of its partner, the time, the kind of chat and
 //! which message it answers.
 
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::clock;
 use crate::memory::person_profile::Known;
 use crate::message::{Envelope, Trust};
 use crate::pipeline::persist::Recorded;
-use crate::pipeline::turn::run::Setting;
+use crate::pipeline::turn::run::TurnContext;
 use crate::pipeline::{Live, Pipeline};
 use crate::prompt::Section;
 use crate::provider::{SystemBlock, Tier};
@@ -32,16 +32,16 @@ impl Pipeline {
     /// Adds what a persona is told to the system text of a turn, and returns the form of its answer.
     pub(crate) async fn form(
         self: &Arc<Self>,
-        setting: &mut Setting<'_>,
+        context: &mut TurnContext<'_>,
         session: &Session,
         target: Option<&str>,
     ) -> Recorded<PlanForm> {
-        let key = &setting.envelope.session_key;
+        let key = &context.envelope.session_key;
         let told = self
             .persist("what was done of plans", || self.queue.told_tasks(key))
             .await?;
-        let config = &setting.live.config;
-        let partner = match self.partner(setting) {
+        let config = &context.live.config;
+        let partner = match self.partner(context) {
             None => None,
             Some(partner) => {
                 let (memory, name) = (self.memory.clone(), partner.named());
@@ -49,21 +49,22 @@ impl Pipeline {
                 Some((name, known))
             }
         };
-        let stickers = self.sticker_lines(setting, session.id()).await;
+        let stickers = self.sticker_lines(context, session.id()).await;
         let known = Circumstances {
             stickers: &stickers,
             partner,
-            marker: (setting.envelope.trust != Trust::Owner).then(|| fence::marker(setting.run_id)),
+            marker: (context.envelope.trust != Trust::Owner).then(|| fence::marker(context.run_id)),
             target,
         };
-        let text = text(setting.live, setting.envelope, &known);
-        setting.sections.push(Section {
+        let text = text(context.live, context.envelope, &known);
+        context.sections.push(Section {
             name: "how a persona answers".to_owned(),
             tier: Tier::SemiStable,
             tokens: estimate_tokens(&text),
             cut: false,
+            own_words: String::new(),
         });
-        setting.system.push(SystemBlock {
+        context.system.push(SystemBlock {
             tier: Tier::SemiStable,
             text,
         });
@@ -98,13 +99,13 @@ and may have \"id\", \"depends_on\" (the ids of the tasks before it; without it,
 An empty array is silence. When a new message comes, what you have not done yet is cancelled, and you plan again. \
 Never write ⟦ or ⟧: the lines in them are notes of the system.";
 
-/// What is known beside the prompts.
+/// What is known in addition to the prompts.
 pub(crate) struct Circumstances<'a> {
     /// The stickers that may be sent, one a line.
     pub stickers: &'a [String],
     /// Of whom something is remembered, and what.
     pub partner: Option<(String, Known)>,
-    /// The marker of an untrusted turn: what was noted may be untrusted words.
+    /// The marker of an untrusted turn: what was noted may be untrusted text.
     pub marker: Option<String>,
     /// The message to answer.
     pub target: Option<&'a str>,

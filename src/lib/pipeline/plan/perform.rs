@@ -39,7 +39,7 @@ enum Next {
     Again,
     /// Its graph is given up.
     GiveUp,
-    /// The others go on without it.
+    /// The others continue without it.
     Skip,
 }
 
@@ -273,7 +273,7 @@ impl Pipeline {
             .everybody()
             .await
             .map_err(|error| Failure::later(error.to_string()))?;
-        // Before the owner is asked: whoever takes the name meanwhile is not whom they say yes to.
+        // Before the owner is asked: a person who takes the name meanwhile is not whom they say yes to.
         let route = self.route_to(to.trim(), &self.live().config, &known);
         self.permit(ready, "message", json!({"to": to, "text": text}), None)
             .await?;
@@ -311,10 +311,11 @@ impl Pipeline {
         let name = if on { "block" } else { "unblock" };
         let sender = &ready.envelope.sender.id;
         if ready.envelope.from_owner || self.is_owner(&self.live(), sender) {
-            tracing::warn!("a plan wanted to block an owner");
+            tracing::warn!("a plan tried to block an owner; ignored");
             return Ok(Result::default());
         }
-        let id = Address::parse(sender).ok_or_else(|| Failure::never("who wrote has no id"))?;
+        let id = Address::parse(sender)
+            .ok_or_else(|| Failure::never("the sender has no address to block"))?;
         self.permit(ready, name, json!({"person": sender}), Some(&Blocking(on)))
             .await?;
         let pipeline = self.clone();
@@ -342,7 +343,7 @@ impl Pipeline {
             from_owner: envelope.from_owner,
             viewer: Viewer::of(envelope, &|id: &str| self.is_owner(&live, id)),
             route: envelope.route.clone(),
-            // What a plan was made of is not kept with it: others' words may have been among it.
+            // What a plan was made of is not kept with it: text of others may have been among it.
             untrusted: true,
         };
         let call = ToolCall {

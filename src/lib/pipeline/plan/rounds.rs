@@ -73,14 +73,14 @@ pub async fn carry_out(pipeline: Arc<Pipeline>) {
             Some(done) = slow.join_next() => match done {
                 Ok(seq) => { rounds.busy.remove(&seq); }
                 // It cannot panic; were it cancelled, its task would stay until the next start.
-                Err(error) => tracing::error!(%error, "a task of a plan was cut off"),
+                Err(error) => tracing::error!(%error, "a task of a plan was interrupted"),
             },
             () = sleep(wait) => {}
         }
     }
 }
 
-/// Waits for something that is due, or for ever.
+/// Waits for something that is due, or forever.
 async fn sleep(wait: Option<Duration>) {
     match wait {
         Some(wait) => tokio::time::sleep(wait.min(LOOK)).await,

@@ -1,5 +1,5 @@
-//! What happens in a conversation's lane beside its turns: it starts over, room is made in it, another
-//! model answers from now on.
+//! Commands in a conversation's lane: reset, compaction, a change of the
+//! model.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::pipeline::commands::immediate::FOR_OWNERS;
 use crate::pipeline::persist::Recorded;
 use crate::pipeline::turn::outcome::{Outcome, declined, refused, said};
 use crate::pipeline::turn::run::model_for;
-use crate::pipeline::{Bundle, Pipeline, Run};
+use crate::pipeline::{Pipeline, Run, TurnInputs};
 use crate::session::{Kind, Resume, SummaryBy};
 
 /// What is said after a reset.
@@ -25,10 +25,10 @@ pub(crate) const NO_SUMMARY: &str =
 /// What an input is in its lane.
 pub(crate) enum Step {
     /// A turn, of this.
-    Turn(Bundle),
+    Turn(TurnInputs),
     /// Something else, which is done.
     Done(Box<Outcome>),
-    /// Something that was stopped; whoever stopped it has recorded that.
+    /// Something that was stopped; the code that stopped it has recorded that.
     Stopped,
 }
 
@@ -42,11 +42,11 @@ impl Pipeline {
     /// Carries out a command of a lane; anything else is a turn.
     pub(crate) async fn between(
         self: &Arc<Self>,
-        bundle: &Bundle,
+        inputs: &TurnInputs,
         run_id: &str,
         run: &Run,
     ) -> Recorded<Step> {
-        let envelope = bundle.leader();
+        let envelope = inputs.leader();
         let (model, words) = match &envelope.command {
             Some(Command::New { model, words }) => (model.as_deref(), words.as_deref()),
             Some(Command::Compact) => return self.compact(envelope, run_id, run).await,
@@ -54,21 +54,23 @@ impl Pipeline {
                 return Ok(Step::done(self.take_back(envelope, run.as_deref()).await));
             }
             Some(Command::Forget { what }) => {
-                return Ok(Step::done(self.forget(envelope, what.as_deref()).await));
+                return Ok(Step::done(
+                    self.forget(envelope, what.as_deref(), run_id).await,
+                ));
             }
             Some(Command::Model { choice }) => {
                 let chosen = self.choose_model(envelope, choice.as_deref()).await?;
                 return Ok(Step::done(chosen));
             }
-            _ => return Ok(Step::Turn(bundle.clone())),
+            _ => return Ok(Step::Turn(inputs.clone())),
         };
         let done = self
-            .start_new_session(envelope, model, bundle.has_begun())
+            .start_new_session(envelope, model, inputs.has_begun())
             .await?;
         let speaks =
             words.is_some() || !envelope.media.is_empty() || !envelope.attachments.is_empty();
         Ok(match done {
-            Ok(_) if speaks => Step::Turn(bundle.clone().saying(words.unwrap_or_default())),
+            Ok(_) if speaks => Step::Turn(inputs.clone().saying(words.unwrap_or_default())),
             Ok(outcome) | Err(outcome) => Step::done(outcome),
         })
     }
@@ -102,7 +104,7 @@ impl Pipeline {
             return Ok(Ok(match was_there {
                 // A crash came between the deed and its record.
                 _ if was_there || again => said(envelope, NEW_SESSION, None),
-                // Somebody named a session that is not there; "/new" at the beginning is no mistake.
+                // Somebody named a session that is not there; "/new" at the beginning is not a mistake.
                 _ if envelope.wants_reply && envelope.text.is_empty() => {
                     refused(envelope, &format!("no session \"{key}\""))
                 }
@@ -202,7 +204,9 @@ impl Pipeline {
             self.sessions.put(session);
             return Ok(Room::Enough);
         }
-        let setting = self.setting(&live, envelope, run_id, run, &session).await;
+        let setting = self
+            .turn_context(&live, envelope, run_id, run, &session)
+            .await;
         let made = {
             let work =
                 setting
@@ -273,7 +277,7 @@ impl Pipeline {
             Room::Stopped => return Ok(Step::Stopped),
             // The person asked is told: no trouble that doctor tells of for an hour.
             Room::Failed(reason) => {
-                tracing::warn!(session = %envelope.session_key, reason, "a conversation was not summed up");
+                tracing::warn!(session = %envelope.session_key, reason, "a conversation could not be compacted");
                 let why = format!("The conversation was not summed up: {reason}.");
                 return Ok(Step::done(declined(envelope, &why)));
             }

@@ -1,9 +1,9 @@
-//! The conversation that a turn goes on with: when the old one is over because of the time that has
+//! The conversation that a turn continues with: when the old one is over because of the time that has
 //! passed, a new one.
 
 use std::sync::Arc;
 
-use super::debounce::Bundle;
+use super::debounce::TurnInputs;
 use crate::config::MAX_CARRIED;
 use crate::message::{Block, Envelope, Source};
 use crate::pipeline::persist::Recorded;
@@ -14,14 +14,14 @@ use crate::{clock, prompt, session};
 /// A conversation for a turn.
 pub(crate) struct Fresh {
     pub session: Session,
-    /// What the turn is told of the conversation before.
+    /// What the turn receives from the previous conversation.
     pub carried: Option<Carried>,
 }
 
-/// What is told of an old conversation in a new one.
+/// What a new conversation receives from an old one.
 pub(crate) struct Carried {
     pub blocks: Vec<Block>,
-    /// Whether others' words may be in it.
+    /// Whether text of others may be in it.
     pub foreign: bool,
     /// Its pinned rules: nobody has taken them back.
     pub pins: Vec<String>,
@@ -33,9 +33,9 @@ impl Pipeline {
     pub(crate) async fn take_fresh(
         self: &Arc<Self>,
         live: &Live,
-        bundle: &Bundle,
+        inputs: &TurnInputs,
     ) -> Recorded<Fresh> {
-        let envelope = bundle.leader();
+        let envelope = inputs.leader();
         let key = &envelope.session_key;
         let take = || self.persist("a session", || self.sessions.take(key, envelope.contact()));
         let session = take().await?;
@@ -53,7 +53,7 @@ impl Pipeline {
         }
         let Some(over) = is_over(live, envelope, session.state()) else {
             // A crash may have come between the end of the old conversation and the first word of the new one.
-            let is_new = session.state().last_seq == 0 && bundle.has_begun();
+            let is_new = session.state().last_seq == 0 && inputs.has_begun();
             let carried = if is_new {
                 self.carried_before(live, envelope).await
             } else {
@@ -90,7 +90,7 @@ impl Pipeline {
     }
 }
 
-/// Returns true for what has a conversation of its own, new each time.
+/// Returns true for what has a separate conversation, new each time.
 fn is_ones_own(envelope: &Envelope) -> bool {
     matches!(envelope.source, Source::Job | Source::Heartbeat) && envelope.has_own_lane()
 }

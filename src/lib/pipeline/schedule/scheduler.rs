@@ -13,7 +13,7 @@ use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::Instant;
 
 use super::debounce;
-use super::debounce::{Bundle, Gather};
+use super::debounce::{Gather, TurnInputs};
 use super::lanes::Lanes;
 use super::slots::Slot;
 use crate::clock::Alarm;
@@ -48,25 +48,25 @@ impl Drop for LaneTurn {
 }
 
 /// Runs one turn. A panic ends this turn and nothing else; its person is told.
-async fn run_turn(pipeline: Arc<Pipeline>, bundle: Bundle, slot: Slot, superseded: bool) {
+async fn run_turn(pipeline: Arc<Pipeline>, inputs: TurnInputs, slot: Slot, superseded: bool) {
     let handle = slot.handle();
     let _turn = LaneTurn {
         pipeline: pipeline.clone(),
-        key: bundle.key().clone(),
+        key: inputs.key().clone(),
         slot: Some(slot),
     };
-    let turn = turn::run::run(pipeline.clone(), bundle.clone(), handle, superseded);
+    let turn = turn::run::run(pipeline.clone(), inputs.clone(), handle, superseded);
     if isolated(turn).await.is_ok() {
         return;
     }
-    let (told, broken) = (pipeline.clone(), bundle.clone());
+    let (told, broken) = (pipeline.clone(), inputs.clone());
     // What is said about it may meet the same bug.
     if isolated(async move { told.broke_down(&broken).await })
         .await
         .is_err()
     {
         pipeline
-            .dead_letter_inputs(bundle.leader(), bundle.ids())
+            .dead_letter_inputs(inputs.leader(), inputs.ids())
             .await;
     }
 }
@@ -93,7 +93,7 @@ async fn run_in_order(pipeline: Arc<Pipeline>, mut commands: mpsc::UnboundedRece
 /// Works off the queue until the daemon closes; then lets running turns end.
 ///
 /// A turn that has not ended when `patience` is over is broken off; it resumes after the restart,
-/// and that is no death of its.
+/// and that is not a death of its.
 pub async fn drive(pipeline: Arc<Pipeline>, patience: Duration) {
     let signals = pipeline.scheduled.lock().take();
     let mut signals = signals.expect("the path has one scheduler");
@@ -163,33 +163,33 @@ impl Scheduler {
         let limit = live.config.agent.max_concurrent_runs;
         let collect = live.config.pipeline.on_busy != OnBusy::Queue;
         self.lanes.slots().give_back(limit);
-        while let Some((bundle, slot)) = self.lanes.next(limit, collect) {
-            let (key, leader) = (bundle.key(), bundle.leader());
+        while let Some((inputs, slot)) = self.lanes.next(limit, collect) {
+            let (key, leader) = (inputs.key(), inputs.leader());
             // Of several messages only the newest is answered with a plan.
             let superseded = plan::is_planned(live, leader)
                 && plan::gives_way(leader)
                 && (self.lanes.is_superseded(key) || self.gather.waits(key));
             self.tasks
-                .spawn(run_turn(self.pipeline.clone(), bundle, slot, superseded));
+                .spawn(run_turn(self.pipeline.clone(), inputs, slot, superseded));
         }
     }
 
     async fn take(&mut self, signal: Signal) {
         match signal {
             Signal::Ended(key) => self.lanes.ended(&key),
-            Signal::Suspended(bundle) => self.suspend(bundle),
+            Signal::Suspended(inputs) => self.suspend(inputs),
             Signal::Wake(key) => self.lanes.wake(&key),
             Signal::Reloaded => self.lanes.settings_changed(),
-            Signal::Recovered(bundles) => {
-                for bundle in bundles {
-                    if bundle.wake_at().is_none() {
-                        self.lanes.push(bundle);
+            Signal::Recovered(turns) => {
+                for inputs in turns {
+                    if inputs.wake_at().is_none() {
+                        self.lanes.push(inputs);
                         continue;
                     }
-                    if let Some(suspended) = bundle.suspended() {
+                    if let Some(suspended) = inputs.suspended() {
                         self.pipeline.recall_outage(suspended);
                     }
-                    self.suspend(bundle);
+                    self.suspend(inputs);
                 }
             }
             Signal::Accepted(rows) => {
@@ -203,25 +203,25 @@ impl Scheduler {
         }
     }
 
-    fn suspend(&mut self, bundle: Bundle) {
-        let wait = bundle.wake_at().unwrap_or(0) - crate::clock::now_ms();
+    fn suspend(&mut self, inputs: TurnInputs) {
+        let wait = inputs.wake_at().unwrap_or(0) - crate::clock::now_ms();
         let wait = Duration::from_millis(u64::try_from(wait).unwrap_or(0));
         // A clock that was set back does not make a turn wait for years.
         let wait = wait.min(LONGEST);
-        if let (Some(run_id), Some(suspended)) = (bundle.run_id(), bundle.suspended()) {
+        if let (Some(run_id), Some(suspended)) = (inputs.run_id(), inputs.suspended()) {
             let waiting = Waiting {
-                session: bundle.key().clone(),
+                session: inputs.key().clone(),
                 run_id: run_id.to_owned(),
                 suspended: suspended.clone(),
             };
             self.pipeline
                 .waiting
                 .lock()
-                .insert(bundle.key().clone(), waiting);
+                .insert(inputs.key().clone(), waiting);
             self.pipeline.changed.notify_one();
         }
-        let key = bundle.key().clone();
-        self.lanes.suspend(bundle, Alarm::at(Instant::now() + wait));
+        let key = inputs.key().clone();
+        self.lanes.suspend(inputs, Alarm::at(Instant::now() + wait));
         self.tell_those_behind(&key);
     }
 
@@ -231,11 +231,11 @@ impl Scheduler {
         let Some(before) = self.lanes.suspended(key) else {
             return;
         };
-        let is_job = |bundle: &&Bundle| bundle.leader().source == Source::Job;
+        let is_job = |inputs: &&TurnInputs| inputs.leader().source == Source::Job;
         if let Some(suspended) = before.suspended() {
-            for bundle in self.lanes.behind(key).filter(is_job) {
+            for inputs in self.lanes.behind(key).filter(is_job) {
                 let (pipeline, why) = (self.pipeline.clone(), suspended.waits_for.clone());
-                let reminder = bundle.leader().clone();
+                let reminder = inputs.leader().clone();
                 tokio::spawn(async move { pipeline.remind_without_model(&reminder, &why).await });
             }
         }
@@ -287,24 +287,24 @@ impl Scheduler {
             0
         };
         let debounce = Duration::from_millis(live.config.pipeline.debounce_ms.max(pause));
-        for bundle in self.gather.push(row, debounce, Instant::now()) {
-            self.enter(bundle).await;
+        for inputs in self.gather.push(row, debounce, Instant::now()) {
+            self.enter(inputs).await;
         }
     }
 
     async fn enter_gathered(&mut self) {
-        for bundle in self.gather.ready(Instant::now()) {
-            self.enter(bundle).await;
+        for inputs in self.gather.ready(Instant::now()) {
+            self.enter(inputs).await;
         }
     }
 
     /// Puts a turn into its lane; one that interrupts ends the turn that runs there.
-    async fn enter(&mut self, bundle: Bundle) {
-        let running = self.pipeline.runs().get(bundle.key()).cloned();
+    async fn enter(&mut self, inputs: TurnInputs) {
+        let running = self.pipeline.runs().get(inputs.key()).cloned();
         let live = self.pipeline.live();
         let on_busy = live.config.pipeline.on_busy;
         let gives_way = |run: &Run| {
-            let (before, next) = (run.bundle.leader(), bundle.leader());
+            let (before, next) = (run.inputs.leader(), inputs.leader());
             let replans = on_busy == OnBusy::Replan
                 && plan::is_planned(&live, next)
                 && plan::gives_way(before)
@@ -313,20 +313,20 @@ impl Scheduler {
                 // One that has answered gives way to nobody: it makes room for this very message.
                 && !run.answered.load(Ordering::Relaxed)
         };
-        let waiting = self.lanes.suspended(bundle.key()).filter(|waiting| {
-            on_busy == OnBusy::Interrupt && debounce::go_together(waiting.leader(), bundle.leader())
+        let waiting = self.lanes.suspended(inputs.key()).filter(|waiting| {
+            on_busy == OnBusy::Interrupt && debounce::go_together(waiting.leader(), inputs.leader())
         });
-        if let Some(ids) = waiting.map(Bundle::ids) {
+        if let Some(ids) = waiting.map(TurnInputs::ids) {
             let queue = &self.pipeline.queue;
             let interrupt = || queue.interrupt(&ids, crate::clock::now_ms());
             match self.pipeline.persist("an interruption", interrupt).await {
-                Ok(()) => self.lanes.wake(bundle.key()),
+                Ok(()) => self.lanes.wake(inputs.key()),
                 Err(Unrecorded::Ending) => return,
                 Err(Unrecorded::Failed(_)) => {}
             }
         }
         if let Some(run) = running.filter(gives_way) {
-            let (queue, ids) = (&self.pipeline.queue, run.bundle.ids());
+            let (queue, ids) = (&self.pipeline.queue, run.inputs.ids());
             // First the record, then the end: a run that ends now finds that it has nothing to say.
             let interrupt = || queue.interrupt(&ids, crate::clock::now_ms());
             match self.pipeline.persist("an interruption", interrupt).await {
@@ -339,18 +339,18 @@ impl Scheduler {
                 Err(Unrecorded::Failed(_)) => {}
             }
         }
-        let (key, leader) = (bundle.key().clone(), bundle.leader());
+        let (key, leader) = (inputs.key().clone(), inputs.leader());
         let is_choice = matches!(leader.command, Some(Command::Model { .. }));
         let is_told = (leader.command.is_some() && !is_choice) || leader.wants_reply;
         if let Some(before) = self.lanes.suspended(&key).filter(|_| is_told) {
             self.pipeline.tell_behind(leader, before);
         }
-        self.lanes.push(bundle);
+        self.lanes.push(inputs);
         self.tell_those_behind(&key);
     }
 
     /// Lets running turns end, and breaks off those that take longer than `patience`. What waits for the owner
-    /// goes on waiting after the next start.
+    /// continues waiting after the next start.
     async fn drain(self, patience: Duration) {
         let Self {
             pipeline,
@@ -380,13 +380,13 @@ impl Scheduler {
         }
         let broken: Vec<Vec<String>> = {
             let runs = pipeline.runs();
-            runs.values().map(|run| run.bundle.ids()).collect()
+            runs.values().map(|run| run.inputs.ids()).collect()
         };
         tasks.abort_all();
         while tasks.join_next().await.is_some() {}
         for ids in broken {
             if let Err(error) = pipeline.queue.release_run(&ids).await {
-                tracing::error!(%error, ?ids, "a broken off turn counts as a death");
+                tracing::error!(%error, ?ids, "an interrupted turn is counted as a crash");
             }
         }
     }

@@ -20,9 +20,9 @@ use crate::prompt::Label;
 use crate::sandbox::Root;
 use crate::text;
 use crate::trust::{Provenance, fence, says_nothing};
-use crate::workspace::Marking;
+use crate::workspace::{Changed, ContentId, Marking};
 
-/// What stands before the paths of files that were kept.
+/// What is before the paths of files that were kept.
 const KEPT: &str = "⟦saved as ";
 
 /// Returns the paths below the workspace of the files that came with a message, by the head that tells of them.
@@ -64,7 +64,7 @@ pub(crate) struct Files {
     pub(crate) blocks: Vec<(Block, Provenance)>,
     /// Whether words of a document or a recording are among them.
     pub(crate) brought_words: bool,
-    /// Where they were kept, below the workspace, and what the shell finds each by without a word of its name.
+    /// Where they were kept, below the workspace, and what the shell finds each by silently of its name.
     kept: Vec<(String, String)>,
     /// Why others were not.
     lost: Vec<String>,
@@ -104,7 +104,7 @@ pub(crate) async fn read(place: &Place<'_>) -> Files {
     if !files.kept.is_empty() {
         let (paths, patterns): (Vec<String>, Vec<String>) = files.kept.iter().cloned().unzip();
         let told = |paths: &[String]| Block::context(format!("{KEPT}{}⟧", paths.join(", ")));
-        // Whoever sends a file chooses its name.
+        // Anyone who sends a file chooses its name.
         let names = place.envelope.attachments.iter().map(|file| &file.filename);
         let of_media = place.envelope.media.iter();
         let mut names = names.chain(of_media.filter_map(|media| media.filename.as_ref()));
@@ -149,12 +149,12 @@ impl Files {
     }
 }
 
-/// What is told about a file beside what stands in it.
+/// What is told about a file in addition to what is in it.
 fn is_label(block: &Block) -> bool {
     matches!(block, Block::Context { text } if !text.contains('\n'))
 }
 
-/// Returns true when each word of `name`, in its order, stands in what was `typed`.
+/// Returns true when each word of `name`, in its order, is in what was `typed`.
 fn is_typed(name: &str, typed: &str) -> bool {
     let words = |text: &str| -> Vec<String> {
         let words = text.split(|c: char| !c.is_alphanumeric());
@@ -175,7 +175,7 @@ type Kept = Option<Result<(String, String), String>>;
 /// One file as the model reads it.
 struct Seen {
     blocks: Vec<Block>,
-    /// Whether what stands in it is among them, and not only its name.
+    /// Whether what is in it is among them, and not only its name.
     has_words: bool,
     waits: Option<Waits>,
 }
@@ -275,7 +275,8 @@ impl Place<'_> {
             Some(described) => described.into(),
             None => self.content(&path, label, media.kind, claimed).await,
         };
-        let foreign = matches!(media.kind, MediaKind::Document | MediaKind::Audio);
+        // In these the person speaks; words may stand in any other, and commands read them out of it.
+        let foreign = !matches!(media.kind, MediaKind::Voice | MediaKind::VideoNote);
         let number = number.to_string();
         let kept = self.keep(&path, &number, name(media), foreign).await;
         (seen, kept)
@@ -304,7 +305,7 @@ impl Place<'_> {
         .await
     }
 
-    /// Keeps a copy of the file `path` below `downloads` for the tools, marked when somebody else's words may stand in it
+    /// Keeps a copy of the file `path` below `downloads` for the tools, marked when someone else's text may be in it
     /// (`foreign`).
     async fn keep(&self, path: &str, number: &str, name: &str, foreign: bool) -> Kept {
         let workspace = self.pipeline.memory.home().workspace().to_owned();
@@ -331,7 +332,12 @@ impl Place<'_> {
                     asked: true,
                     at: clock::now_ms(),
                 };
-                let marked = undo.marks.set(&kept, by);
+                let file = Changed {
+                    content: ContentId::at(&workspace.join(&kept)).ok(),
+                    key: kept.clone(),
+                    owners: false,
+                };
+                let marked = undo.marks.set_changed(&[file], by, None, true);
                 marked.map_err(|error| error.to_string())?;
             }
             Ok((kept, pattern))
@@ -443,7 +449,7 @@ impl Place<'_> {
                 .to_vec()
                 .into(),
             // It is the message: without it there is nothing to answer.
-            Err(Unheard::Away(waits)) if kind != MediaKind::Audio => Seen {
+            Err(Unheard::Unavailable(waits)) if kind != MediaKind::Audio => Seen {
                 waits: Some(waits),
                 ..Seen::from(Vec::new())
             },

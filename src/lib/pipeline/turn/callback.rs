@@ -1,4 +1,4 @@
-//! What a program of the owner's is told of the end of a message, see `[callback]`.
+//! The document that a program of the owner's receives at the end of a message, see `[callback]`.
 
 use serde_json::json;
 
@@ -8,7 +8,7 @@ use crate::pipeline::Pipeline;
 use crate::{clock, secret};
 
 impl Pipeline {
-    /// Returns what is told; `None` where nobody is, and for what is no message: a command, a part of another one's work.
+    /// Returns what is told; `None` where nobody is, and for what is not a message: a command, a part of another one's work.
     pub(super) fn callback_of(
         &self,
         envelope: &Envelope,

@@ -177,7 +177,7 @@ impl Place<'_> {
         let records = self.pipeline.descriptions();
         let kept = crate::sys::blocking(move || records.keep(&record)).await;
         if let Err(why) = kept {
-            tracing::warn!(why, "a description is not kept");
+            tracing::warn!(why, "cannot store a description");
         }
         answer
     }
@@ -221,7 +221,7 @@ impl Place<'_> {
         })
     }
 
-    /// Returns where a file lies below the downloads, having fetched it.
+    /// Returns where a file is below the downloads, having fetched it.
     async fn fetched(&self, number: usize, media: &Media) -> Result<String, Failure> {
         if media.bytes.is_some_and(|bytes| bytes > MAX_FETCH) {
             return Err(Failure::of(
@@ -238,7 +238,7 @@ impl Place<'_> {
         fetched.map_err(|why| Failure::later(&format!("it could not be fetched: {why}")))
     }
 
-    /// Returns where the first picture of a film lies below the downloads.
+    /// Returns where the first picture of a film is below the downloads.
     async fn first_frame(&self, subject: &Subject<'_>) -> Result<String, Failure> {
         let Subject { media, number, .. } = subject;
         if is_drawing(media) {
@@ -287,7 +287,7 @@ impl Place<'_> {
 struct Seen {
     description: String,
     mime_type: String,
-    /// Where the picture lies below the downloads.
+    /// Where the picture is below the downloads.
     picture: String,
 }
 

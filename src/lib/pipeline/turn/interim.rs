@@ -1,11 +1,11 @@
-//! What the agent says beside its calls of tools ("I will look that up"), as a message of its own before they run.
+//! What the agent says in addition to its calls of tools ("I will look that up"), as a separate message before they run.
 //! It is a courtesy: after a crash it may be missing, and it is never said twice.
 
 use std::sync::Arc;
 
 use tokio::sync::mpsc;
 
-use super::run::Setting;
+use super::run::TurnContext;
 use crate::clock;
 use crate::message::{Command, Envelope, Sender, SessionKey, Source, Trust};
 use crate::pipeline::{Pipeline, Signal};
@@ -15,19 +15,19 @@ impl Pipeline {
     /// Returns where such words go, in order, and whether they rest on untrusted ones; `None` when the settings or the source of the turn want none.
     pub(crate) fn interim(
         self: &Arc<Self>,
-        setting: &Setting<'_>,
+        context: &TurnContext<'_>,
     ) -> Option<mpsc::UnboundedSender<(String, bool)>> {
-        let envelope = setting.envelope;
+        let envelope = context.envelope;
         let route = envelope.route.clone()?;
-        let is_on = setting.live.config.display(&route.channel).interim;
+        let is_on = context.live.config.display(&route.channel).interim;
         if !is_on || !envelope.source.is_person() {
             return None;
         }
         let (sender, mut waiting) = mpsc::unbounded_channel::<(String, bool)>();
         // A lane of its own: that of the turn is busy.
-        let key = SessionKey(format!("said:{}", setting.run_id));
+        let key = SessionKey(format!("said:{}", context.run_id));
         let pipeline = self.clone();
-        let run_id = setting.run_id.to_owned();
+        let run_id = context.run_id.to_owned();
         tokio::spawn(async move {
             let mut number = 0;
             while let Some((words, untrusted)) = waiting.recv().await {
@@ -51,7 +51,7 @@ impl Pipeline {
                     Ok((accepted, _)) => {
                         let _ = pipeline.signals.send(Signal::Accepted(accepted));
                     }
-                    Err(error) => tracing::warn!(%error, "words beside a tool call are not sent"),
+                    Err(error) => tracing::warn!(%error, "cannot send the text of a tool call"),
                 }
             }
         });

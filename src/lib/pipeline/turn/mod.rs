@@ -10,6 +10,7 @@ pub(crate) mod progress;
 pub(crate) mod prompt_trace;
 pub(crate) mod recall;
 pub(crate) mod record_message;
+mod repeated_heartbeat;
 pub(crate) mod run;
 pub(crate) mod silence;
 pub(crate) mod stream;

@@ -13,11 +13,11 @@ use crate::message::{Attachment, Command, Envelope, MediaKind, OutFile, Route, S
 use crate::pipeline::commands::dead_letters;
 use crate::pipeline::deliver::delivery::SENDING_BROKE;
 use crate::pipeline::persist::{Unrecorded, isolated};
-use crate::pipeline::schedule::debounce::Bundle;
+use crate::pipeline::schedule::debounce::TurnInputs;
 use crate::pipeline::{Live, Pipeline, Signal};
 use crate::queue::{Ended, Ending, Finish, NewPart, NewTask, Note};
 
-/// Characters of what went into a conversation from another that it is told of.
+/// Characters of what went into a conversation from another that it is notified of.
 const TOLD: usize = 1500;
 
 /// What is to be recorded of a turn.
@@ -26,9 +26,9 @@ pub(crate) struct Outcome {
     pub(crate) reply: Reply,
     /// What is to be said; `None` when the agent chose silence.
     text: Option<Saying>,
-    /// How it ended for whoever sent it, if it is a sub-agent.
+    /// How it ended for its parent, if it is a sub-agent.
     ending: Ending,
-    /// Whether untrusted words may be in the answer: also in that of a command, which names things that others named.
+    /// Whether untrusted text may be in the answer: also in that of a command, which names things that others named.
     untrusted: bool,
     /// The plan that is carried out instead of words.
     tasks: Vec<NewTask>,
@@ -75,7 +75,7 @@ impl Outcome {
         Self { ending, ..self }
     }
 
-    /// Returns it as one in whose answer untrusted words may be, or not.
+    /// Returns it as one in whose answer untrusted text may be, or not.
     pub(crate) fn untrusted(self, untrusted: bool) -> Self {
         Self { untrusted, ..self }
     }
@@ -144,7 +144,7 @@ impl Pipeline {
     pub(crate) fn failed(&self, envelope: &Envelope, reason: &str, receipts: &[String]) -> Outcome {
         self.note_trouble_of(&envelope.session_key.0, reason);
         match envelope.source {
-            // The owner is to hear of it, model or not; the caller's job is done.
+            // The owner is to learn of it, model or not; the caller's job is done.
             Source::Notify if envelope.route.is_some() => {
                 as_it_is(envelope, event_text(envelope), event_text(envelope))
                     .ending_in(Ending::Error)
@@ -164,7 +164,7 @@ impl Pipeline {
     }
 
     /// Ends inputs in whose handling a bug of ours was met: they are a dead letter, so that no start meets it
-    /// again. Their chat is told on the side: that may meet the bug, too.
+    /// again. Their chat is notified on the side: that may meet the bug, too.
     pub(crate) async fn dead_letter_inputs(
         self: &Arc<Self>,
         envelope: &Envelope,
@@ -187,7 +187,7 @@ impl Pipeline {
         .await;
     }
 
-    /// Says that the end of an input could not be recorded: to whoever waits for its answer file, else in its chat.
+    /// Says that the end of an input could not be recorded: to the one who waits for its answer file, else in its chat.
     fn say_unrecorded(self: &Arc<Self>, envelope: &Envelope, why: &str) {
         if envelope.wants_reply {
             self.answer(&Reply::error(&envelope.id, why));
@@ -195,7 +195,7 @@ impl Pipeline {
         self.say_lost(envelope);
     }
 
-    /// Tells the chat of an input that what it would have read is lost. One try, beside everything else.
+    /// Tells the chat of an input that what it would have read is lost. One try, in parallel with everything else.
     fn say_lost(self: &Arc<Self>, envelope: &Envelope) {
         if let Some((channel, route)) = self.channel(envelope) {
             let pipeline = self.clone();
@@ -217,8 +217,13 @@ impl Pipeline {
             .await;
     }
 
-    pub(crate) async fn finish(self: &Arc<Self>, bundle: &Bundle, run_id: &str, outcome: Outcome) {
-        self.record(bundle.leader(), bundle.ids(), run_id, outcome)
+    pub(crate) async fn finish(
+        self: &Arc<Self>,
+        inputs: &TurnInputs,
+        run_id: &str,
+        outcome: Outcome,
+    ) {
+        self.record(inputs.leader(), inputs.ids(), run_id, outcome)
             .await;
     }
 
@@ -230,7 +235,7 @@ impl Pipeline {
         run_id: &str,
         outcome: Outcome,
     ) {
-        // Whatever went wrong, the owner hears of what they are to be reminded.
+        // Whatever went wrong, the owner learns of what they are to be reminded.
         if outcome.reply.status == Status::Error {
             self.remind_without_model(envelope, "I could not do what they say")
                 .await;
@@ -301,7 +306,7 @@ impl Pipeline {
             .await;
         let finished = match recorded {
             Ok(Some(finished)) => finished,
-            // It was stopped meanwhile, and its caller was told. Or the daemon ends, and the next start finds the turn.
+            // It was stopped meanwhile, and its caller was notified. Or the daemon ends, and the next start finds the turn.
             Ok(None) | Err(Unrecorded::Ending) => return false,
             Err(Unrecorded::Failed(why)) => {
                 self.say_unrecorded(envelope, &why);
@@ -389,7 +394,7 @@ impl Pipeline {
                 let mut files = channel
                     .albums(envelope.attachments.iter().map(out_file).collect())
                     .into_iter();
-                // Short words stand below the first file, longer ones before it.
+                // Short words are below the first file, longer ones before it.
                 let takes_words = files
                     .as_slice()
                     .first()

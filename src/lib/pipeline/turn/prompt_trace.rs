@@ -1,10 +1,10 @@
 //! What a turn begins with, as it is noted for `--explain`: in the same lines as the message, and nothing of it is
 //! sent.
 
-use super::run::Setting;
+use super::run::TurnContext;
 use crate::clock;
 use crate::message::Block;
-use crate::pipeline::schedule::debounce::Bundle;
+use crate::pipeline::schedule::debounce::TurnInputs;
 use crate::provider::Tier;
 use crate::session::{
     Entry, Kind, Prompt, PromptBlock, PromptTier, Recollection, Session, block_tokens,
@@ -38,22 +38,22 @@ impl Parts {
     }
 }
 
-/// Returns what the turn of `bundle` begins with; `message` is what it adds to `session`, which does not have it
+/// Returns what the turn of `inputs` begins with; `message` is what it adds to `session`, which does not have it
 /// yet.
 pub(crate) fn of(
-    setting: &Setting<'_>,
+    context: &TurnContext<'_>,
     session: &Session,
-    bundle: &Bundle,
+    inputs: &TurnInputs,
     began_at: i64,
     message: Vec<PromptBlock>,
     memories: Vec<Recollection>,
 ) -> Kind {
-    let envelope = bundle.leader();
+    let envelope = inputs.leader();
     let task = envelope.task.as_deref();
-    let tools = setting
+    let tools = context
         .live
         .agent
-        .tool_tokens(&setting.model, task.map(|task| &task.bounds));
+        .tool_tokens(&context.model, task.map(|task| &task.bounds));
     let block = |name: &str, tier, tokens| PromptBlock {
         name: name.to_owned(),
         tier,
@@ -61,7 +61,7 @@ pub(crate) fn of(
         cut: false,
     };
     let mut blocks = vec![block("tools", PromptTier::Tools, tools)];
-    blocks.extend(setting.sections.iter().map(|section| PromptBlock {
+    blocks.extend(context.sections.iter().map(|section| PromptBlock {
         name: section.name.clone(),
         tier: match section.tier {
             Tier::Stable => PromptTier::Stable,
@@ -77,13 +77,13 @@ pub(crate) fn of(
     ));
     blocks.retain(|block| block.tokens > 0);
     blocks.extend(message);
-    let (first, last) = bundle.received();
+    let (first, last) = inputs.received();
     Kind::Prompt(Prompt {
-        run_id: setting.run_id.to_owned(),
-        inputs: bundle.ids(),
+        run_id: context.run_id.to_owned(),
+        inputs: inputs.ids(),
         source: envelope.source.as_str().to_owned(),
         parent: task.map(|task| task.run_id.clone()),
-        model: setting.model.clone(),
+        model: context.model.clone(),
         received_at: clock::rfc3339(first),
         gathered_at: clock::rfc3339(last),
         started_at: clock::rfc3339(began_at),

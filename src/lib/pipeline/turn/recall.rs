@@ -1,6 +1,6 @@
-//! What is remembered, before a turn: it stands in the message, as it was sent, and nothing before that changes.
+//! Recall before a turn: memories are inserted into the message as it is sent, and nothing before it changes.
 
-use super::run::Setting;
+use super::run::TurnContext;
 use crate::clock;
 use crate::memory::index::Strategy;
 use crate::memory::person_profile;
@@ -13,14 +13,14 @@ use crate::session::Session;
 
 impl Pipeline {
     /// Returns with whom the agent speaks; `None` for what is no message of a person.
-    pub(crate) fn partner(&self, setting: &Setting<'_>) -> Option<Partner> {
-        let envelope = setting.envelope;
+    pub(crate) fn partner(&self, context: &TurnContext<'_>) -> Option<Partner> {
+        let envelope = context.envelope;
         if !brings_memories(envelope) {
             return None;
         }
-        let config = &setting.live.config;
+        let config = &context.live.config;
         let mut ids = vec![envelope.sender.id.clone()];
-        ids.extend_from_slice(&setting.same_person);
+        ids.extend_from_slice(&context.same_person);
         let dirs = self.prompt.config_path(config);
         let dirs = dirs
             .iter()
@@ -33,7 +33,6 @@ impl Pipeline {
                 .is_some()
                 .then(|| envelope.session_key.clone()),
             dirs: dirs.collect(),
-            marked: self.undo.marks.all(),
             // Nothing in the owner's turn would tell marked words from the owner's own.
             shows_marked: envelope.trust != Trust::Owner,
         })
@@ -41,17 +40,17 @@ impl Pipeline {
 
     /// Returns what is known of the one who speaks, and what is remembered that bears on a person's message with the
     /// overdue commitments that are brought up by it. What is in the conversation already is left out; but of a
-    /// persona's partner all is known, because it stands in the system text.
+    /// persona's partner all is known, because it is in the system text.
     pub(crate) async fn recall(
         &self,
         messages: &[Envelope],
-        setting: &Setting<'_>,
+        context: &TurnContext<'_>,
         session: &Session,
     ) -> (Option<String>, Option<Recalled>) {
-        let Some(partner) = self.partner(setting) else {
+        let Some(partner) = self.partner(context) else {
             return (None, None);
         };
-        let known_before = match is_planned(setting.live, setting.envelope) {
+        let known_before = match is_planned(context.live, context.envelope) {
             true => Vec::new(),
             false => told(session, person_profile::HEAD),
         };
@@ -63,14 +62,14 @@ impl Pipeline {
             .collect();
         let (memory, viewer, words) = (
             self.memory.clone(),
-            setting.viewer.clone(),
+            context.viewer.clone(),
             words.join("\n"),
         );
         let (id, zone) = (
             session.id().to_owned(),
-            setting.live.config.agent.timezone.0,
+            context.live.config.agent.timezone.0,
         );
-        let memory_settings = &setting.live.config.memory;
+        let memory_settings = &context.live.config.memory;
         let (strategy, share) = (Strategy::of(memory_settings), memory_settings.vector_weight);
         let settings = memory_settings.recall.clone();
         let work = move || {
@@ -93,23 +92,23 @@ impl Pipeline {
             .await
             .unwrap_or_else(|error| {
                 // The same message would meet the same bug again: better answered without its memories.
-                tracing::error!(%error, "nothing was recalled");
+                tracing::error!(%error, "recall failed");
                 (None, None)
             });
         let Some(recalled) = recalled else {
             return (known, None);
         };
         let (client, settings) = (
-            setting.live.agent.client(),
-            &setting.live.config.memory.recall,
+            context.live.agent.client(),
+            &context.live.config.memory.recall,
         );
         let retell = self.memory.retell(
             client,
             settings,
             recalled.clone(),
-            (setting.run_id, session.id()),
+            (context.run_id, session.id()),
         );
-        let retold = setting.run.cancel.run_until_cancelled(retell).await;
+        let retold = context.run.cancel.run_until_cancelled(retell).await;
         (known, Some(retold.unwrap_or(recalled)))
     }
 
@@ -128,7 +127,7 @@ fn brings_memories(envelope: &Envelope) -> bool {
     envelope.source.is_person() && envelope.tier.as_deref().is_none_or(|tier| tier == "full")
 }
 
-/// Returns the texts beside messages of a conversation that begin with `head`.
+/// Returns the texts next to messages of a conversation that begin with `head`.
 fn told(session: &Session, head: &str) -> Vec<String> {
     let blocks = session
         .state()

@@ -1,4 +1,4 @@
-//! A message is written into its transcript before the model is asked: with what was heard, known and recalled beside
+//! A message is written into its transcript before the model is asked: with what was heard, known and recalled in addition to
 //! it, its files, and where each of them came from.
 
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use super::attachments;
 use super::attachments::Place;
 use super::prompt_trace;
 use super::prompt_trace::Parts;
-use super::run::Setting;
+use super::run::TurnContext;
 use super::transcribe::Waits;
 use super::withhold_secrets;
 use crate::memory::recall::Recalled;
@@ -15,14 +15,14 @@ use crate::message::{Block, Envelope, Role, Trust};
 use crate::pipeline::Pipeline;
 use crate::pipeline::persist::Recorded;
 use crate::pipeline::plan;
-use crate::pipeline::schedule::debounce::Bundle;
+use crate::pipeline::schedule::debounce::TurnInputs;
 use crate::pipeline::schedule::renew_session::Carried;
 use crate::queue::{Heard, Note};
 use crate::session::{Kind, PromptBlock, Resume, Session, Spoken};
 use crate::trust::{Provenance, fence};
 use crate::{prompt, sys};
 
-/// Why a message does not stand in its transcript.
+/// Why a message is missing from its transcript.
 pub(super) enum Unwritten {
     /// What was said in it is not known yet.
     Waits(Box<Waits>),
@@ -31,7 +31,7 @@ pub(super) enum Unwritten {
 
 /// A message that is new to its session.
 pub(super) struct Message<'a> {
-    pub(super) bundle: &'a Bundle,
+    pub(super) inputs: &'a TurnInputs,
     pub(super) began_at: i64,
     pub(super) carried: Option<Carried>,
     pub(super) heard: Heard,
@@ -44,60 +44,60 @@ impl Pipeline {
     /// was heard with it.
     pub(super) async fn hear(
         self: &Arc<Self>,
-        setting: &Setting<'_>,
+        context: &TurnContext<'_>,
         session: &mut Session,
         message: Message<'_>,
     ) -> Recorded<Result<Option<i64>, Unwritten>> {
-        let resume = session.state().resume(&message.bundle.leader().id);
+        let resume = session.state().resume(&message.inputs.leader().id);
         // A dead letter that is tried again is another run.
         let of_before = session.state().turn.as_ref();
-        let failed_before = of_before.is_some_and(|turn| turn.run_id != setting.run_id)
+        let failed_before = of_before.is_some_and(|turn| turn.run_id != context.run_id)
             && matches!(resume, Resume::Failed(_));
         if failed_before || resume == Resume::Fresh {
-            return self.write_message(setting, session, message).await;
+            return self.write_message(context, session, message).await;
         }
         Ok(Ok(None))
     }
 
-    /// Writes the message of a turn into its transcript, with what is known beside it. Returns the number of the
+    /// Writes the message of a turn into its transcript, with what is known in addition to it. Returns the number of the
     /// newest note in it; the inner error says why it was not written.
     async fn write_message(
         self: &Arc<Self>,
-        setting: &Setting<'_>,
+        context: &TurnContext<'_>,
         session: &mut Session,
         message: Message<'_>,
     ) -> Recorded<Result<Option<i64>, Unwritten>> {
         let Message {
-            bundle,
+            inputs,
             began_at,
             carried,
             heard: Heard { notes, newest },
             only_written,
         } = message;
-        let Setting {
+        let TurnContext {
             envelope, run_id, ..
-        } = setting;
-        let mut messages = bundle.messages();
+        } = context;
+        let mut messages = inputs.messages();
         for message in &mut messages {
             withhold_secrets::withhold(message);
         }
         self.fill_report(&mut messages).await?;
         self.mark_quotes(&mut messages).await?;
-        let (known, recalled) = self.recall(&messages, setting, session).await;
-        let known = known.filter(|_| !plan::is_planned(setting.live, envelope));
+        let (known, recalled) = self.recall(&messages, context, session).await;
+        let known = known.filter(|_| !plan::is_planned(context.live, envelope));
         let (overdue, memories) = match &recalled {
             Some(recalled) => (recalled.overdue.clone(), recalled.memories.clone()),
             None => Default::default(),
         };
         let place = Place {
             pipeline: self,
-            live: setting.live,
+            live: context.live,
             envelope,
             run_id,
             session_id: session.id(),
-            cancel: &setting.run.cancel,
-            model: &setting.model,
-            budget: &setting.looks,
+            cancel: &context.run.cancel,
+            model: &context.model,
+            budget: &context.looks,
         };
         let pins = carried.iter().flat_map(|carried| carried.pins.clone());
         let mut kinds: Vec<Kind> = pins
@@ -111,7 +111,7 @@ impl Pipeline {
             Ok(message) => message,
             Err(waits) => return Ok(Err(Unwritten::Waits(Box::new(waits)))),
         };
-        let trace = prompt_trace::of(setting, session, bundle, began_at, parts, memories);
+        let trace = prompt_trace::of(context, session, inputs, began_at, parts, memories);
         kinds.extend([message, trace]);
         // A turn that a power cut takes back starts again, but what it brought up would not come up again, and a
         // message that is only written down would be gone.
@@ -165,7 +165,7 @@ impl Pipeline {
             let shows_id = plan::is_planned(place.live, message);
             let mut blocks = prompt::message(message, zone, &marker, shows_id);
             parts.add("message", &blocks);
-            // What is known beside the words stands between the first head and them.
+            // What is known in addition to the words is between the first head and them.
             blocks.splice(1..1, std::mem::take(&mut beside));
             content.extend(blocks);
             let files = attachments::read(&Place {

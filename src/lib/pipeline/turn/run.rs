@@ -11,10 +11,10 @@ use super::record_message::{Message, Unwritten};
 use super::stream::Stream;
 use super::transcribe::Waits;
 use super::withhold_secrets;
-use crate::agent::{Ended as TurnEnd, Form, Order, Owner, Team, Written};
+use crate::agent::{Ended as TurnEnd, Form, Order, Owner, SubagentSpawner, Written};
 use crate::config::DmPolicy;
 use crate::control::replies::{Reply, STOPPED, Status};
-use crate::llm::Away;
+use crate::llm::Unavailable;
 use crate::memory::{JOINED, MAIN, Scope, Viewer};
 use crate::message::{Address, Block, Envelope, Source, ToolCall};
 use crate::people::People;
@@ -22,7 +22,7 @@ use crate::pipeline::approvals::Asking;
 use crate::pipeline::persist::{Recorded, Unrecorded};
 use crate::pipeline::plan;
 use crate::pipeline::plan::instructions::PlanForm;
-use crate::pipeline::schedule::debounce::Bundle;
+use crate::pipeline::schedule::debounce::TurnInputs;
 use crate::pipeline::schedule::lane_commands::{NO_SUMMARY, SUMMARIES, Step};
 use crate::pipeline::schedule::renew_session::Fresh;
 use crate::pipeline::schedule::slots::Handle;
@@ -39,45 +39,50 @@ use crate::{agent, clock};
 const QUOTED: usize = 300;
 
 /// Runs a turn. One that is `superseded` is only written down: a newer message of its conversation is answered.
-pub(crate) async fn run(pipeline: Arc<Pipeline>, bundle: Bundle, slot: Handle, superseded: bool) {
+pub(crate) async fn run(
+    pipeline: Arc<Pipeline>,
+    inputs: TurnInputs,
+    slot: Handle,
+    superseded: bool,
+) {
     let new_id = uuid::Uuid::now_v7().to_string();
-    if bundle.deaths().are_its_fault(clock::now_ms()) {
-        let run_id = bundle.run_id().unwrap_or(&new_id);
-        return pipeline.give_up(&bundle, run_id).await;
+    if inputs.deaths().is_crash_loop(clock::now_ms()) {
+        let run_id = inputs.run_id().unwrap_or(&new_id);
+        return pipeline.give_up(&inputs, run_id).await;
     }
-    let run = Run::new(bundle.clone(), slot);
+    let run = Run::new(inputs.clone(), slot);
     // Known before it is recorded, so that a stop finds it at every moment.
-    pipeline.runs().insert(bundle.key().clone(), run.clone());
-    pipeline.waiting.lock().remove(bundle.key());
-    let ids = bundle.ids();
-    let start = || pipeline.queue.start_run(&new_id, bundle.key(), &ids);
-    let (run_id, bundle, heard) = match pipeline.persist("the start of a turn", start).await {
+    pipeline.runs().insert(inputs.key().clone(), run.clone());
+    pipeline.waiting.lock().remove(inputs.key());
+    let ids = inputs.ids();
+    let start = || pipeline.queue.start_run(&new_id, inputs.key(), &ids);
+    let (run_id, inputs, heard) = match pipeline.persist("the start of a turn", start).await {
         Ok(Started::Run {
             run_id,
             inbox_ids,
             heard,
-        }) => match bundle.only(&inbox_ids) {
-            Some(bundle) => (run_id, bundle, heard),
+        }) => match inputs.only(&inbox_ids) {
+            Some(inputs) => (run_id, inputs, heard),
             None => return,
         },
         Ok(Started::Gone) => {
-            if let (Some(_), Some(run_id)) = (bundle.suspended(), bundle.run_id()) {
-                pipeline.end_suspended(&bundle, run_id).await;
+            if let (Some(_), Some(run_id)) = (inputs.suspended(), inputs.run_id()) {
+                pipeline.end_suspended(&inputs, run_id).await;
             }
             return;
         }
         Err(Unrecorded::Ending) => return,
         Err(Unrecorded::Failed(why)) => {
-            let outcome = pipeline.failed(bundle.leader(), &why, &[]);
-            return pipeline.finish(&bundle, &new_id, outcome).await;
+            let outcome = pipeline.failed(inputs.leader(), &why, &[]);
+            return pipeline.finish(&inputs, &new_id, outcome).await;
         }
     };
     let given = Given { heard, superseded };
-    let (outcome, was_turn) = match pipeline.answer_bundle(&bundle, &run_id, &run, given).await {
+    let (outcome, was_turn) = match pipeline.answer_bundle(&inputs, &run_id, &run, given).await {
         Ok(Answered::Over(outcome, was_turn)) => (*outcome, was_turn),
         Ok(Answered::Gone) | Err(Unrecorded::Ending) => return,
         Err(Unrecorded::Failed(why)) => {
-            let outcome = pipeline.failed(bundle.leader(), &why, &[]);
+            let outcome = pipeline.failed(inputs.leader(), &why, &[]);
             // How far it came nobody can tell.
             (outcome.untrusted(true), false)
         }
@@ -85,24 +90,24 @@ pub(crate) async fn run(pipeline: Arc<Pipeline>, bundle: Bundle, slot: Handle, s
     // What fails now would fail again, and be paid for.
     let is_answered = was_turn && outcome.is_answer();
     if is_answered {
-        pipeline.end_troubles(&bundle.key().0);
+        pipeline.end_troubles(&inputs.key().0);
     }
-    pipeline.finish(&bundle, &run_id, outcome).await;
-    if was_turn && bundle.leader().from_owner {
-        pipeline.ask_about_skills(Some(bundle.leader()));
+    pipeline.finish(&inputs, &run_id, outcome).await;
+    if was_turn && inputs.leader().from_owner {
+        pipeline.ask_about_skills(Some(inputs.leader()));
     }
     // A crash or a failure before the end of this leaves the conversation as it is.
-    if bundle.leader().task.is_some() {
-        let _ = pipeline.archive(bundle.key()).await;
+    if inputs.leader().task.is_some() {
+        let _ = pipeline.archive(inputs.key()).await;
     } else if is_answered {
         run.answered.store(true, Ordering::Relaxed);
         let _ = pipeline
-            .make_room(bundle.leader(), &run_id, &run, false)
+            .make_room(inputs.leader(), &run_id, &run, false)
             .await;
     }
 }
 
-/// With what a turn begins, beside its messages.
+/// With what a turn begins, in addition to its messages.
 struct Given {
     heard: Heard,
     /// A newer message is answered instead.
@@ -113,12 +118,12 @@ struct Given {
 enum Answered {
     /// To its end; with true when the agent answered.
     Over(Box<Outcome>, bool),
-    /// It was stopped, or goes on later: both are recorded.
+    /// It was stopped, or continues later: both are recorded.
     Gone,
 }
 
 /// What a turn's order is made of.
-pub(crate) struct Setting<'a> {
+pub(crate) struct TurnContext<'a> {
     pub(crate) live: &'a Live,
     pub(crate) envelope: &'a Envelope,
     pub(crate) run_id: &'a str,
@@ -166,8 +171,8 @@ fn left_out(envelope: &Envelope, session: &Session) -> Option<String> {
 }
 
 /// Adds that something was kept out of the request, if it was, and `remarks`.
-fn noting(bundle: &Bundle, remarks: &[String], outcome: Outcome) -> Outcome {
-    let mut messages = bundle.messages().into_iter();
+fn noting(inputs: &TurnInputs, remarks: &[String], outcome: Outcome) -> Outcome {
+    let mut messages = inputs.messages().into_iter();
     let outcome = match messages.any(|mut message| withhold_secrets::withhold(&mut message)) {
         true => outcome.noting(withhold_secrets::NOTE),
         false => outcome,
@@ -177,7 +182,19 @@ fn noting(bundle: &Bundle, remarks: &[String], outcome: Outcome) -> Outcome {
         .fold(outcome, |outcome, remark| outcome.noting(remark))
 }
 
-impl Setting<'_> {
+impl TurnContext<'_> {
+    /// Returns what of the system text is the owner's alone.
+    fn own_words(&self) -> String {
+        let words = self
+            .sections
+            .iter()
+            .map(|section| section.own_words.as_str());
+        words
+            .filter(|words| !words.is_empty())
+            .collect::<Vec<&str>>()
+            .join("\n")
+    }
+
     pub(crate) fn order<'a>(
         &'a self,
         owner: &'a dyn Owner,
@@ -202,9 +219,10 @@ impl Setting<'_> {
                 .map_or(envelope.budget_usd, |task| task.report.budget_usd),
             share_usd: envelope.task.as_ref().and(envelope.budget_usd),
             bounds: envelope.task.as_ref().map(|task| &task.bounds),
-            team: None,
+            spawner: None,
             model: &self.model,
             system: self.system.clone(),
+            own_words: self.own_words(),
             cancel: &self.run.cancel,
             interrupted: &self.run.interrupted,
             owner,
@@ -218,12 +236,12 @@ impl Pipeline {
     /// Carries out a lane command or lets the agent answer.
     async fn answer_bundle(
         self: &Arc<Self>,
-        bundle: &Bundle,
+        inputs: &TurnInputs,
         run_id: &str,
         run: &Run,
         given: Given,
     ) -> Recorded<Answered> {
-        Ok(match self.between(bundle, run_id, run).await? {
+        Ok(match self.between(inputs, run_id, run).await? {
             Step::Turn(said) => match self.converse(&said, run_id, run, given).await? {
                 Some(outcome) => Answered::Over(Box::new(outcome), true),
                 None => Answered::Gone,
@@ -233,7 +251,7 @@ impl Pipeline {
         })
     }
 
-    /// Ends a turn in its transcript that will not be gone on with. Returns whether it had read untrusted words, or nobody
+    /// Ends a turn in its transcript that will not be gone on with. Returns whether it had read untrusted text, or nobody
     /// can tell.
     pub(crate) async fn close_turn(
         &self,
@@ -254,7 +272,7 @@ impl Pipeline {
         if let Err(error) =
             agent::break_off(&mut session, run_id, &envelope.id, reason.to_owned(), keep).await
         {
-            tracing::error!(%error, session = session.id(), "the end of a turn could not be written down");
+            tracing::error!(%error, session = session.id(), "the end of a turn could not be recorded");
         }
         self.sessions.put(session);
         untrusted
@@ -263,24 +281,30 @@ impl Pipeline {
     /// Notes that what the run of inputs said, which were stopped or interrupted, rests on nothing untrusted.
     pub(crate) async fn note_clean(&self, inbox_ids: &[String]) {
         if let Err(error) = self.queue.was_clean(inbox_ids).await {
-            tracing::warn!(%error, "what a stopped turn had said stays marked as untrusted");
+            tracing::warn!(%error, "cannot update the transcript of a stopped turn; its text stays marked as untrusted");
         }
     }
 
     /// Gives a message up that died with the daemon too often.
-    async fn give_up(self: &Arc<Self>, bundle: &Bundle, run_id: &str) {
-        let deaths = bundle.deaths();
+    async fn give_up(self: &Arc<Self>, inputs: &TurnInputs, run_id: &str) {
+        let deaths = inputs.deaths();
         let reason = format!("interrupted by {} restarts", deaths.count);
         let text = format!(
             "I was restarted {} times while working on this message, {} times on nothing else, and gave it up.",
             deaths.count, deaths.alone
         );
-        self.bury(bundle, run_id, reason, text).await;
+        self.bury(inputs, run_id, reason, text).await;
     }
 
     /// Makes a message a dead letter. Its sender is told, with the words it had.
-    async fn bury(self: &Arc<Self>, bundle: &Bundle, run_id: &str, reason: String, text: String) {
-        let envelope = bundle.leader();
+    async fn bury(
+        self: &Arc<Self>,
+        inputs: &TurnInputs,
+        run_id: &str,
+        reason: String,
+        text: String,
+    ) {
+        let envelope = inputs.leader();
         let untrusted = self.close_turn(envelope, run_id, &reason, false).await;
         let quoted = crate::text::shorten(envelope.text.trim(), QUOTED);
         let quoted: Vec<String> = quoted.lines().map(|line| format!("> {line}")).collect();
@@ -297,19 +321,19 @@ impl Pipeline {
             _ => Some(Saying::Markdown(text)),
         };
         let outcome = Outcome::new(Ended::Dead(reason), reply, text)
-            .about(format!("in-{}", bundle.seq()))
+            .about(format!("in-{}", inputs.seq()))
             .untrusted(untrusted);
-        self.finish(bundle, run_id, outcome).await;
+        self.finish(inputs, run_id, outcome).await;
     }
 
     /// Tells the person that a turn ended in a bug of ours. It is not tried again: it would end
     /// there again.
-    pub(crate) async fn broke_down(self: &Arc<Self>, bundle: &Bundle) {
+    pub(crate) async fn broke_down(self: &Arc<Self>, inputs: &TurnInputs) {
         let run_id = uuid::Uuid::now_v7().to_string();
-        let leader = bundle.leader();
+        let leader = inputs.leader();
         let untrusted = self.close_turn(leader, &run_id, "a bug", false).await;
         let outcome = self.failed(
-            bundle.leader(),
+            inputs.leader(),
             "a bug of the agent itself; its log has the place",
             &[],
         );
@@ -317,35 +341,37 @@ impl Pipeline {
             run_id: Some(run_id.clone()),
             ..reply
         });
-        self.finish(bundle, &run_id, outcome).await;
+        self.finish(inputs, &run_id, outcome).await;
     }
 
-    /// Forgets what was overheard up to the note `newest`: a turn was told of it.
+    /// Deletes the group context up to the note `newest`: a turn has received it.
     async fn forget_heard(&self, envelope: &Envelope, newest: Option<i64>) {
         if let Some(newest) = newest
             && let Err(error) = self.queue.forget_notes(&envelope.session_key, newest).await
         {
-            tracing::warn!(%error, "what was heard is heard again");
+            tracing::warn!(%error, "group context could not be marked as read; it will be included again");
         }
     }
 
-    /// Lets the agent answer; `None` when it was stopped.
+    /// Runs the agent; `None` when it was stopped.
     async fn converse(
         self: &Arc<Self>,
-        bundle: &Bundle,
+        inputs: &TurnInputs,
         run_id: &str,
         run: &Run,
         Given { heard, superseded }: Given,
     ) -> Recorded<Option<Outcome>> {
         let began_at = clock::now_ms();
         let live = self.live();
-        let envelope = bundle.leader();
+        let envelope = inputs.leader();
         let Fresh {
             mut session,
             carried,
-        } = self.take_fresh(&live, bundle).await?;
-        let mut setting = self.setting(&live, envelope, run_id, run, &session).await;
-        let target = bundle.newest().reply_to.clone();
+        } = self.take_fresh(&live, inputs).await?;
+        let mut context = self
+            .turn_context(&live, envelope, run_id, run, &session)
+            .await;
+        let target = inputs.newest().reply_to.clone();
         let planned = plan::is_planned(&live, envelope);
         let watched = (!planned).then(|| self.progress(&live, envelope, run_id));
         let progress = watched.flatten();
@@ -359,17 +385,17 @@ impl Pipeline {
             self.answer(&named(Reply::new(&envelope.id, Status::Running)));
         }
         let message = Message {
-            bundle,
+            inputs,
             began_at,
             carried,
             heard,
             only_written: superseded,
         };
-        let heard = match self.hear(&setting, &mut session, message).await? {
+        let heard = match self.hear(&context, &mut session, message).await? {
             Ok(newest) => newest,
             Err(why) => {
                 self.sessions.put(session);
-                return self.not_written(bundle, run_id, &setting.model, why).await;
+                return self.not_written(inputs, run_id, &context.model, why).await;
             }
         };
         if superseded {
@@ -378,12 +404,12 @@ impl Pipeline {
             return Ok(Some(said(envelope, "", None).mapped(named)));
         }
         let form = if planned {
-            Some(Box::pin(self.form(&mut setting, &session, target.as_deref())).await?)
+            Some(Box::pin(self.form(&mut context, &session, target.as_deref())).await?)
         } else {
             None
         };
         let ended = self
-            .run_agent(&setting, &mut session, progress.as_ref(), form.as_ref())
+            .run_agent(&context, &mut session, progress.as_ref(), form.as_ref())
             .await;
         if let Some(progress) = progress {
             progress.end().await;
@@ -395,31 +421,31 @@ impl Pipeline {
         let untrusted = (session.state().turn.as_ref()).is_none_or(|turn| turn.untrusted);
         if let TurnEnd::Waits(away) = &ended {
             self.sessions.put(session);
-            return self.wait_or_end(bundle, run_id, &setting.model, away).await;
+            return self.wait_or_end(inputs, run_id, &context.model, away).await;
         }
         let outcome = match ended {
             TurnEnd::Reply(reply) => Some(
-                Box::pin(self.outcome_of_plan(&setting, &session, target.as_deref(), &reply)).await,
+                Box::pin(self.outcome_of_plan(&context, &session, target.as_deref(), &reply)).await,
             ),
             ended => self.outcome(envelope, &session_id, ended),
         };
         let remarks = remarks(&live, envelope, &mut session).await;
         self.sessions.put(session);
         if outcome.is_none() && !untrusted {
-            self.note_clean(&bundle.ids()).await;
+            self.note_clean(&inputs.ids()).await;
         }
         let Some(outcome) = outcome else {
             return Ok(None);
         };
         let outcome = outcome.mapped(named).untrusted(untrusted);
-        let outcome = noting(bundle, &remarks, outcome);
+        let outcome = noting(inputs, &remarks, outcome);
         Ok(Some(self.noting_proposal(envelope, run_id, outcome).await))
     }
 
     /// Waits for what keeps a message out of its transcript, or ends its turn.
     async fn not_written(
         self: &Arc<Self>,
-        bundle: &Bundle,
+        inputs: &TurnInputs,
         run_id: &str,
         model: &str,
         why: Unwritten,
@@ -427,16 +453,16 @@ impl Pipeline {
         match why {
             Unwritten::Waits(waits) => {
                 let Waits { model, away } = *waits;
-                self.wait_or_end(bundle, run_id, &model, &away).await
+                self.wait_or_end(inputs, run_id, &model, &away).await
             }
             Unwritten::Failed(error) => {
-                tracing::error!(%error, "a message could not be written into its transcript");
+                tracing::error!(%error, "cannot write a message to its transcript");
                 if !error.is_retryable() {
-                    let outcome = self.failed(bundle.leader(), &error.to_string(), &[]);
+                    let outcome = self.failed(inputs.leader(), &error.to_string(), &[]);
                     return Ok(Some(outcome));
                 }
-                let away = Away::disk(&error);
-                self.wait_or_end(bundle, run_id, model, &away).await
+                let away = Unavailable::disk(&error);
+                self.wait_or_end(inputs, run_id, model, &away).await
             }
         }
     }
@@ -444,26 +470,26 @@ impl Pipeline {
     /// Suspends a turn, or ends it when waiting cannot help; `None` when all is recorded.
     async fn wait_or_end(
         self: &Arc<Self>,
-        bundle: &Bundle,
+        inputs: &TurnInputs,
         run_id: &str,
         model: &str,
-        away: &Away,
+        away: &Unavailable,
     ) -> Recorded<Option<Outcome>> {
-        let envelope = bundle.leader();
-        match self.suspend(bundle, run_id, model, away).await? {
+        let envelope = inputs.leader();
+        match self.suspend(inputs, run_id, model, away).await? {
             Ok(()) => Ok(None),
             Err(Denied::AtOnce(reason)) => {
                 let untrusted = self.close_turn(envelope, run_id, &reason, false).await;
                 self.remind_without_model(envelope, away.cause.words())
                     .await;
                 let outcome = self.failed(envelope, &reason, &[]).untrusted(untrusted);
-                // Limits are told when they are reached, outages stand in the status: every run of every job would say it again.
+                // Limits are told when they are reached, outages are in the status: every run of every job would say it again.
                 let is_known = envelope.source == Source::Job;
                 Ok(Some(if is_known { outcome.unsaid() } else { outcome }))
             }
             Err(Denied::Late(reason)) => {
                 let text = format!("{}. I gave this message up.", away.cause.words());
-                self.bury(bundle, run_id, reason, text).await;
+                self.bury(inputs, run_id, reason, text).await;
                 Ok(None)
             }
         }
@@ -472,21 +498,21 @@ impl Pipeline {
     /// Runs the loop of model and tools.
     async fn run_agent(
         self: &Arc<Self>,
-        setting: &Setting<'_>,
+        context: &TurnContext<'_>,
         session: &mut Session,
         progress: Option<&Progress>,
         form: Option<&PlanForm>,
     ) -> TurnEnd {
-        let Setting {
+        let TurnContext {
             envelope,
             run_id,
             run,
             ..
-        } = *setting;
+        } = *context;
         let stream =
             (envelope.stream && form.is_none()).then(|| Stream::begin(&self.replies, &envelope.id));
         let ids = [envelope.id.clone()];
-        let interim = self.interim(setting).filter(|_| form.is_none());
+        let interim = self.interim(context).filter(|_| form.is_none());
         let reader = |written: Written<'_>| {
             if matches!(written, Written::Text(_)) {
                 self.hide_notices(&ids);
@@ -504,12 +530,12 @@ impl Pipeline {
             (run_id, session.id()),
             run.slot.clone(),
         );
-        let owners_alone = setting.viewer.may_see(&Scope::Owner);
-        let team: Arc<dyn Team> = Arc::new(Sending::new(
+        let owners_alone = context.viewer.may_see(&Scope::Owner);
+        let spawner: Arc<dyn SubagentSpawner> = Arc::new(Sending::new(
             self.clone(),
             envelope.clone(),
             run_id,
-            (&setting.model, owners_alone),
+            (&context.model, owners_alone),
             run.slot.clone(),
         ));
         let history =
@@ -519,7 +545,7 @@ impl Pipeline {
         // Where others are spoken with nobody is kept waiting for the owner.
         let may_wait = |call: &ToolCall| owners_alone && !plan::answer::is_retrieve(call);
         let order = Order {
-            team: Some(team),
+            spawner: Some(spawner),
             form: form.map(|form| Form {
                 history: &history,
                 next: &next,
@@ -527,9 +553,9 @@ impl Pipeline {
                 failed: &plan::answer::failed,
                 schema: &form.schema,
             }),
-            ..setting.order(&asking, &reader)
+            ..context.order(&asking, &reader)
         };
-        let ended = setting.live.agent.run(session, order).await;
+        let ended = context.live.agent.run(session, order).await;
         // Whatever is still asked of this turn is asked no more.
         asking.end().await;
         if !matches!(ended, TurnEnd::Waits(_)) {
@@ -556,7 +582,7 @@ impl Pipeline {
             TurnEnd::Reply(reply) => Some(said(envelope, &reply.text, Some(&reply))),
             TurnEnd::Waits(_) => None,
             TurnEnd::Stopped => {
-                // Whoever stopped it has recorded the end already; its answer file may have been
+                // The code that stopped it has recorded the end already; its answer file may have been
                 // written over by the "running" of this turn.
                 if envelope.wants_reply {
                     self.answer(&Reply::error(&envelope.id, STOPPED));
@@ -580,14 +606,14 @@ impl Pipeline {
         }
     }
 
-    pub(crate) async fn setting<'a>(
+    pub(crate) async fn turn_context<'a>(
         &self,
         live: &'a Arc<Live>,
         envelope: &'a Envelope,
         run_id: &'a str,
         run: &'a Run,
         session: &Session,
-    ) -> Setting<'a> {
+    ) -> TurnContext<'a> {
         let people = self.people.read().unwrap_or_default();
         let same_person = same_person(live, &people, envelope);
         let viewer = Viewer::of(envelope, &|id: &str| self.is_owner(live, id))
@@ -613,7 +639,7 @@ impl Pipeline {
             };
             crate::sys::blocking(work).await
         };
-        Setting {
+        TurnContext {
             live,
             envelope,
             run_id,
@@ -642,7 +668,7 @@ impl Pipeline {
         }
         let people = self.people.read().unwrap_or_default();
         if let Some(person) = id.strip_prefix(JOINED) {
-            // Whoever has one of the ids reads all of it.
+            // Anyone who has one of the ids reads all of it.
             let session = &live.config.session;
             let is_known = session.identity_links.contains_key(person);
             let links = session.identity_links.get(person).into_iter().flatten();
@@ -680,7 +706,7 @@ fn same_person(live: &Live, people: &People, envelope: &Envelope) -> Vec<String>
     ids
 }
 
-/// Takes back the choice of a model that is configured no more, and returns what the owner is told of it.
+/// Takes back the choice of a model that is configured no more, and returns what the owner is notified of it.
 async fn leave_gone_model(
     live: &Live,
     envelope: &Envelope,
@@ -695,7 +721,7 @@ async fn leave_gone_model(
     }
     let kinds = vec![Kind::Setting { model: None }];
     if let Err(error) = session.append(kinds, false).await {
-        tracing::warn!(%error, "the model that a conversation chose is gone, and it is told so again");
+        tracing::warn!(%error, "cannot record that the chosen model of a conversation is no longer configured; the notice is repeated");
     }
     let answers = model_for(live, envelope, session);
     Some(format!(

@@ -1,20 +1,15 @@
-//! Silence: an answer that says there is nothing to say, or that a heartbeat said within a day.
+//! Silence: an answer that says there is nothing to say.
 //!
 //! The `silent` tool is the clean way. Two tokens are understood too, because models were taught
 //! them: in answers to people only as the whole answer; in answers to events also at the beginning
 //! or end of a short one, where they mean the same.
 
 use crate::message::Source;
-use crate::pipeline::Pipeline;
-use crate::queue::NewPart;
 
 /// The tokens.
 const TOKENS: [&str; 2] = ["NO_REPLY", "HEARTBEAT_OK"];
-/// What may stand beside a token in an answer to an event, characters (specification §5).
+/// What may be next to a token in an answer to an event, characters (specification §5).
 const BESIDE: usize = 300;
-
-/// The very same words of a heartbeat are not said again within this (specification §16).
-const SAME_WORDS_MS: i64 = 24 * 3_600_000;
 
 /// Returns what is to be said of `text`, an answer to something that came from `source`; `None`
 /// when that is nothing.
@@ -48,7 +43,7 @@ fn bare(text: &str) -> &str {
     text.trim_matches(|c: char| c.is_whitespace() || "*_`~.".contains(c))
 }
 
-/// Returns what stands before or after `token`, when the text begins or ends with it as a word.
+/// Returns what is before or after `token`, when the text begins or ends with it as a word.
 fn beside<'a>(text: &'a str, token: &str) -> Option<&'a str> {
     let joins = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');
     let after = text
@@ -59,21 +54,6 @@ fn beside<'a>(text: &'a str, token: &str) -> Option<&'a str> {
             .filter(|rest| !joins(rest.chars().next_back()))
     };
     after.or_else(before).map(str::trim)
-}
-
-impl Pipeline {
-    /// Returns true when a heartbeat said the very same within a day (specification §16).
-    pub(super) async fn was_said_today(&self, parts: &[NewPart], now: i64) -> bool {
-        if parts.is_empty() {
-            return false;
-        }
-        let plain: Vec<String> = parts.iter().map(|part| part.plain.clone()).collect();
-        // Said twice is better than not at all.
-        self.queue
-            .said_before(Source::Heartbeat, plain, now - SAME_WORDS_MS)
-            .await
-            .is_ok_and(|was_said| was_said)
-    }
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //! `routing.speech_to_text`.
 //!
 //! The program is the owner's and the recording is anybody's: it runs without network in a directory
-//! of its own beside the recording, `words-ID`, which goes when it ends:
+//! of its own next to the recording, `words-ID`, which goes when it ends:
 //!
 //! ```text
 //! words-ID/audio.ogg   a copy, its ending told by its bytes; the program cannot change it
@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use crate::llm::{Away, Purpose};
+use crate::llm::{Purpose, Unavailable};
 use crate::pipeline::Live;
 use crate::provider::transcription::{MAX_BYTES, Recording};
 use crate::sandbox;
@@ -40,7 +40,7 @@ const COMPLAINTS: &str = "stderr";
 #[derive(Debug)]
 pub(crate) enum Unheard {
     /// The model that listens is away; the same call may succeed later.
-    Away(Waits),
+    Unavailable(Waits),
     /// In words for the model and the person.
     Failed(String),
 }
@@ -49,7 +49,7 @@ pub(crate) enum Unheard {
 #[derive(Debug)]
 pub(crate) struct Waits {
     pub(crate) model: String,
-    pub(crate) away: Away,
+    pub(crate) away: Unavailable,
 }
 
 impl From<String> for Unheard {
@@ -61,7 +61,7 @@ impl From<String> for Unheard {
 impl std::fmt::Display for Unheard {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
-            Self::Away(waits) => &waits.away.detail,
+            Self::Unavailable(waits) => &waits.away.detail,
             Self::Failed(why) => why,
         })
     }
@@ -119,7 +119,7 @@ async fn ask(
     let purpose = Purpose::new(run_id, session_id, "speech_to_text");
     let heard = client.transcribe(purpose, &model.name, recording, seconds);
     heard.await.map_err(|error| match error.away() {
-        Ok(away) => Unheard::Away(Waits {
+        Ok(away) => Unheard::Unavailable(Waits {
             model: model.name.clone(),
             away,
         }),

@@ -43,7 +43,13 @@ impl Pipeline {
             .speak(&spoken_words(markdown), of, &self.closed)
             .await;
         let (sound, ending) = spoken
-            .map_err(|why| tracing::warn!(why, run = run_id, "an answer is written and not spoken"))
+            .map_err(|why| {
+                tracing::warn!(
+                    why,
+                    run = run_id,
+                    "cannot speak an answer; it is sent as text"
+                )
+            })
             .ok()?;
         let dir = format!("voice-{}", uuid::Uuid::now_v7().simple());
         let name = format!("{dir}.{ending}");
@@ -52,7 +58,7 @@ impl Pipeline {
             Root::open(&downloads).and_then(|root| root.write_atomic(&path, &sound))
         });
         kept.await
-            .map_err(|error| tracing::warn!(%error, "an answer is written and not spoken"))
+            .map_err(|error| tracing::warn!(%error, "cannot speak an answer; it is sent as text"))
             .ok()?;
         let file = OutFile {
             kind: MediaKind::Voice,

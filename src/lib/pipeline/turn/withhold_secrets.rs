@@ -1,4 +1,4 @@
-//! What looks like a secret in an owner's own words stays out of the requests to a model, unless they insist.
+//! Removes apparent secrets in an owner's own text from requests to a model, unless the owner insists.
 
 use crate::message::{Envelope, Trust};
 use crate::secret;

@@ -6,13 +6,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::sandbox::Root;
-use crate::workspace::{Marks, is_memory, template};
+use crate::workspace::{Marks, is_memory, is_protected, template};
 use load::Texts;
 
 const STABLE: [&str; 5] = ["SOUL.md", "IDENTITY.md", "AGENTS.md", "USER.md", "TOOLS.md"];
 const SEMI_STABLE: [&str; 1] = ["MEMORY.md"];
 /// Of these a new home has only what tells the owner to fill them in.
 const TO_BE_FILLED: [&str; 4] = ["IDENTITY.md", "USER.md", "TOOLS.md", "MEMORY.md"];
+/// Why a file is left out that holds untrusted words.
+const MARKED: &str = "it holds words that may be somebody else's: a run that had read such words, a command or a tool server \
+    changed it, or it was brought here; have the agent write it again whole";
 const OPERATIONAL: [&str; 3] = ["SOUL.md", "AGENTS.md", "HEARTBEAT.md"];
 
 /// A file as it goes into the prompt.
@@ -38,7 +41,7 @@ impl PromptFile {
 pub(crate) struct Files {
     dir: PathBuf,
     texts: Texts,
-    /// Which files hold untrusted words: no tier shows them.
+    /// Which files hold untrusted text: no tier shows them.
     marks: Option<Marks>,
 }
 
@@ -89,7 +92,7 @@ impl Files {
     /// Returns the file at a path of the workspace; `None` when it is not there or blank.
     ///
     /// # Errors
-    /// When it leads outside, is no regular file or cannot be read.
+    /// When it leads outside, is not a regular file or cannot be read.
     pub(crate) fn beneath(&self, path: &str) -> std::io::Result<Option<PromptFile>> {
         let root = Root::open(&self.dir).map_err(std::io::Error::other)?;
         let Some(text) = self.texts.beneath(&root, Path::new(path))? else {
@@ -97,11 +100,8 @@ impl Files {
         };
         // The name that rules about places know.
         let real = root.real(Path::new(path)).map_err(std::io::Error::other)?;
-        let is_marked = |marks: &Marks| marks.has(&real.to_string_lossy());
-        if self.marks.as_ref().is_some_and(is_marked) {
-            return Err(std::io::Error::other(
-                "it was written by a run that had read untrusted words; write it again, or by hand",
-            ));
+        if self.is_marked(&real) {
+            return Err(std::io::Error::other(MARKED));
         }
         let name = if is_memory(&real) {
             real.to_string_lossy().into_owned()
@@ -156,13 +156,33 @@ impl Files {
         })
     }
 
-    /// A file that cannot be read is logged and left out; the others are not affected.
+    /// Returns true for a file of the workspace, by its path there without links, that holds untrusted words. What is protected
+    /// changes only at the owner's word, or by their hand: they may write there while a command or a tool server does elsewhere.
+    fn is_marked(&self, path: &Path) -> bool {
+        let is_marked =
+            |marks: &Marks| marks.is_marked_at(&path.to_string_lossy(), &self.dir.join(path));
+        !is_protected(path) && self.marks.as_ref().is_some_and(is_marked)
+    }
+
+    /// Returns those of the files for every turn that are left out because they hold untrusted words, and why.
+    pub(crate) fn marked(&self) -> Vec<(&'static str, &'static str)> {
+        let is_there = |name: &&str| self.dir.join(name).is_file();
+        let names = SEMI_STABLE.into_iter().filter(is_there);
+        let marked = names.filter(|name| self.is_marked(Path::new(name)));
+        marked.map(|name| (name, MARKED)).collect()
+    }
+
+    /// A file that cannot be read, or that holds untrusted words, is logged and left out; the others are not affected.
     fn convention(&self, names: &[&str]) -> Vec<PromptFile> {
         let file_of = |name: &&str| {
             let path = self.dir.join(name);
             match self.texts.of_file(&path) {
                 Ok(text) => {
                     let text = text.filter(|text| !is_unfilled(name, text))?;
+                    // A mark comes before the words.
+                    if self.is_marked(Path::new(name)) {
+                        return left_out(name, &std::io::Error::other(MARKED));
+                    }
                     Some(PromptFile {
                         name: (*name).to_owned(),
                         path,

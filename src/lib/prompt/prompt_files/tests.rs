@@ -4,6 +4,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 
 use super::*;
+use crate::workspace::{Marking, Period, SERVER};
 
 fn put(dir: &Path, name: &str, text: &[u8]) {
     let mut file = OpenOptions::new()
@@ -56,6 +57,53 @@ fn what_only_tells_the_owner_to_fill_it_in_is_not_told() {
     let filled = format!("{}\nAda, Berlin.\n", template("USER.md"));
     put(dir.path(), "USER.md", filled.as_bytes());
     assert_eq!(names().collect::<Vec<_>>(), ["SOUL.md", "USER.md"]);
+}
+
+#[test]
+fn what_may_be_somebody_elses_words_is_left_out() {
+    let dir = tempfile::tempdir().expect("dir");
+    put(dir.path(), "SOUL.md", b"the soul");
+    put(dir.path(), "MEMORY.md", b"the memory of the owner");
+    std::fs::create_dir(dir.path().join("notes")).expect("dir");
+    put(dir.path(), "notes/ops.md", b"how things are run here");
+    let marks = || Marks::new(&dir.path().join("state/untrusted.json"));
+    std::fs::create_dir(dir.path().join("state")).expect("dir");
+    let files = Files::new(dir.path()).without(marks());
+    let check = |expected: &[&str]| {
+        let tier = files.at(&["notes/ops.md".to_owned()]);
+        let all = files.stable().into_iter().chain(files.semi_stable());
+        let names: Vec<String> = all.chain(tier).map(|file| file.name).collect();
+        assert_eq!(names, expected);
+        let is_out = !expected.contains(&"MEMORY.md");
+        assert_eq!(!files.marked().is_empty(), is_out);
+    };
+    check(&["SOUL.md", "MEMORY.md", "notes/ops.md"]);
+    let (run, asked, at) = ("r", false, 5);
+    let by = Marking { run, asked, at };
+    // By content: it was moved there.
+    let moved = marks().set_with("report.md", b"how things are run here", by);
+    moved.expect("marked");
+    check(&["SOUL.md", "MEMORY.md"]);
+    marks().set("MEMORY.md", by).expect("marked");
+    check(&["SOUL.md"]);
+    let read = marks().set_read("MEMORY.md", b"the memory of the owner");
+    read.expect("written");
+    check(&["SOUL.md", "MEMORY.md"]);
+    // By when it was changed: a tool server lives that may write there.
+    put(dir.path(), "notes/ops.md", b"other words");
+    check(&["SOUL.md", "MEMORY.md", "notes/ops.md"]);
+    let lives = Period {
+        id: format!("{SERVER}s"),
+        since: 0,
+        until: None,
+        run: "the tool server s".to_owned(),
+        asked: true,
+        below: Vec::new(),
+    };
+    marks().periods.begin(&lives, false).expect("begun");
+    check(&["SOUL.md", "MEMORY.md"]);
+    put(dir.path(), "MEMORY.md", b"the words of the server");
+    check(&["SOUL.md"]);
 }
 
 #[test]

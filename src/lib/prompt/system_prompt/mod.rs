@@ -12,23 +12,26 @@ use crate::message::{Envelope, Source};
 use crate::prompt::prompt_files::load::MAX_CHARS;
 use crate::prompt::prompt_files::{Files, PromptFile, prompt_dirs};
 use crate::provider::{SystemBlock, Tier};
-use crate::skills::{Shelf, Skill, Skills};
+use crate::skills::{Skill, SkillCatalog, Skills};
 use crate::text;
-use crate::workspace::Marks;
+use crate::workspace::{Marks, is_memory, template, without_template};
 
 /// Skills that are listed: the names of more fill a prompt and help nobody.
 pub(super) const MAX_LISTED: usize = 100;
 
-/// What the words are called that stand before all files.
+/// What the words are called that are before all files.
 const BASE: &str = "instructions";
+
+/// The list of skills.
+const SKILLS: &str = "Skills";
 
 /// The prompt that replaces them.
 const PERSONA: &str = "Persona";
 
-/// What is said of the marks, whoever the agent is.
+/// What is said of the marks, no matter who the agent is.
 const MARKS: &str = "Text in ⟦ ⟧ before a message is written by the system, not by the person.";
 
-/// A piece of the system text, for whoever asks what it was made of.
+/// A piece of the system text, for the one who asks what it was made of.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Section {
     /// The file, `Skills`, or what it is.
@@ -39,6 +42,9 @@ pub struct Section {
     pub tokens: u64,
     /// Whether there was no room for all of it.
     pub cut: bool,
+    /// What of it is the owner's alone, so that a search does not say it: the memory and files of a tier of one's own, but
+    /// for what every new home has in them.
+    pub own_words: String,
 }
 
 /// Everything on disk that the system text is made of; each file is read again when it changed.
@@ -101,7 +107,7 @@ impl Sources {
         let model = models.get(model, "a turn").ok();
         let mut pieces = self.pieces(config, model.as_deref(), tier, owners_alone);
         if envelope.source == Source::Subagent && tier == "operational" && owners_alone {
-            pieces.extend(of_skills(&self.skills.shelf()));
+            pieces.extend(of_skills(&self.skills.catalog()));
         }
         let mut cut = Vec::new();
         if let Some(model) = model
@@ -111,17 +117,25 @@ impl Sources {
             cut = found.names;
         }
         let base = self.base(config);
+        let is_own_tier = config.context.tiers.contains_key(tier);
+        let is_own =
+            |name: &str| is_memory(Path::new(name)) || is_own_tier && is_of_the_owner_alone(name);
         let section = |piece: &Piece| Section {
             name: piece.name.clone(),
             tier: piece.tier,
             tokens: text::estimate_tokens(&section(piece)),
             cut: cut.contains(&piece.name),
+            own_words: match is_own(&piece.name) {
+                true => without_template(&piece.name, &piece.body.text()).into_owned(),
+                false => String::new(),
+            },
         };
         let first = Section {
             name: BASE.to_owned(),
             tier: Tier::Stable,
             tokens: text::estimate_tokens(&base),
             cut: false,
+            own_words: String::new(),
         };
         let mut sections: Vec<Section> = std::iter::once(first)
             .chain(pieces.iter().map(section))
@@ -218,8 +232,8 @@ impl Sources {
         &self.workspace
     }
 
-    pub(super) fn shelf(&self) -> Arc<Shelf> {
-        self.skills.shelf()
+    pub(super) fn catalog(&self) -> Arc<SkillCatalog> {
+        self.skills.catalog()
     }
 
     fn pieces(
@@ -252,7 +266,7 @@ impl Sources {
                 let mut pieces: Vec<Piece> = of(Tier::Stable, rest).collect();
                 pieces.extend(of(Tier::SemiStable, prompts));
                 if owners_alone {
-                    pieces.extend(of_skills(&self.skills.shelf()));
+                    pieces.extend(of_skills(&self.skills.catalog()));
                 }
                 // The agent itself changes it: what it goes before would be read again each time.
                 pieces.extend(of(Tier::SemiStable, memory));
@@ -300,9 +314,9 @@ fn piece(tier: Tier, file: PromptFile) -> Piece {
 }
 
 /// Returns the texts of the skills that are always on, then the list of the others.
-fn of_skills(shelf: &Shelf) -> Vec<Piece> {
+fn of_skills(catalog: &SkillCatalog) -> Vec<Piece> {
     let (on, listed): (Vec<&Skill>, Vec<&Skill>) =
-        shelf.skills.iter().partition(|skill| skill.always_on);
+        catalog.skills.iter().partition(|skill| skill.always_on);
     let whole = |skill: &Skill| Piece {
         name: format!("Skill {}", skill.name),
         tier: Tier::SemiStable,
@@ -311,7 +325,7 @@ fn of_skills(shelf: &Shelf) -> Vec<Piece> {
     let mut pieces: Vec<Piece> = on.into_iter().map(whole).collect();
     if !listed.is_empty() {
         pieces.push(Piece {
-            name: "Skills".to_owned(),
+            name: SKILLS.to_owned(),
             tier: Tier::SemiStable,
             body: list(&listed),
         });
@@ -373,6 +387,12 @@ fn names_of(model: &Model) -> Vec<String> {
 fn stem(prompt: &PromptFile) -> String {
     let file = prompt.name.trim_start_matches("prompts/");
     file.trim_end_matches(".md").to_owned()
+}
+
+/// Returns true for a piece that is neither instructions nor one of the files that every home has.
+fn is_of_the_owner_alone(name: &str) -> bool {
+    let is_skill = name == SKILLS || name.starts_with("Skill ");
+    !is_skill && !name.starts_with("prompts/") && template(name).is_empty()
 }
 
 fn section(piece: &Piece) -> String {

@@ -195,6 +195,28 @@ fn a_tier_has_what_it_names_and_an_unknown_one_nothing() {
 }
 
 #[test]
+fn the_memory_and_the_files_of_an_own_tier_are_the_owners_alone_but_for_what_every_home_has() {
+    let toml = "[context.tiers.ops]\nfiles = [\"notes/ops.md\", \"USER.md\", \"SOUL.md\"]\n";
+    let place = Place::new(toml, &FILES);
+    let user = format!("{}\nAda takes insulin.\n", template("USER.md"));
+    place.put("workspace/USER.md", &user);
+    let Loaded { config, models, .. } = place.loaded();
+    let own = |tier: &str| {
+        let envelope = envelope(Source::Cli, Some(tier));
+        let (sources, model) = (&place.sources, "primary");
+        let (_, sections) = sources.sections(&config, &models, model, &envelope, true);
+        let own = sections.into_iter().filter(|one| !one.own_words.is_empty());
+        own.map(|one| (one.name, one.own_words.trim().to_owned()))
+            .collect::<Vec<(String, String)>>()
+    };
+    let pair = |name: &str, words: &str| (name.to_owned(), words.to_owned());
+    let user = pair("USER.md", "Ada takes insulin.");
+    assert_eq!(own("full"), [user.clone(), pair("MEMORY.md", "memory")]);
+    assert_eq!(own("ops"), [pair("notes/ops.md", "ops"), user]);
+    assert_eq!(own("operational"), []);
+}
+
+#[test]
 fn the_files_of_every_message_can_be_others() {
     let toml = "[agent]\nroles = [\"Memory\"]\n[context.tiers.full]\nfiles = [\"HEARTBEAT.md\", \"MEMORY.md\", \"USER.md\"]";
     let files = ["HEARTBEAT.md", "MEMORY.md", "SOUL.md"].map(|name| format!("workspace/{name}"));
@@ -298,6 +320,8 @@ fn what_is_wrong_with_the_files_is_said() {
     let place = Place::new(toml, &FILES);
     place.put("workspace/AGENTS.md", "one\ntw\u{200b}o\u{200b}");
     place.put("workspace/skills/c/SKILL.md", "no head");
+    let head = "---\nname: d\ndescription: x\nneed: y\n---\nDo it.";
+    place.put("workspace/skills/d/SKILL.md", head);
     let remarks: Vec<String> = place
         .remarks()
         .into_iter()
@@ -309,11 +333,12 @@ fn what_is_wrong_with_the_files_is_said() {
         [
             "Hidden AGENTS.md has a character that nobody sees and the model reads: 2:3 U+200B, which has no width (and 1 more)"
                 .to_owned(),
-            format!("Prompt agent.config_path: {workspace}/notes lies in the workspace, where the agent itself may write"),
+            format!("Prompt agent.config_path: {workspace}/notes is in the workspace, where the agent itself may write"),
             format!("Prompt agent.config_path: {} is not there", place.home.config_dir().join("absent").display()),
             "Tier context.tiers.ops names none.md, which is not there, or empty".to_owned(),
             "Tier context.tiers.ops names notes, which cannot be used: notes is a directory".to_owned(),
             "Skill the skill c is off: it does not begin with a head between two lines `---`".to_owned(),
+            "Skill the skill d is not read as it is meant: it has the unknown key `need`".to_owned(),
         ]
     );
     assert!(

@@ -56,12 +56,12 @@ impl Provider for Anthropic {
 }
 
 /// Returns the request as sent: the same request gives the same bytes, and what changes from call to
-/// call (the messages) stands last.
+/// call (the messages) is last.
 ///
 /// With `request.cache` at most four blocks are marked for the prompt cache: the last tool, the last
 /// system block of each tier, and the last block of all, which lets the next call read everything
 /// before its own addition. After a step of many blocks, where the last call ended is marked instead
-/// of the last tool. Marks are set afresh each time, so none is left in the history.
+/// of the last tool. Marks are set again each time, so none is left in the history.
 pub fn body(request: &Request) -> Json<'_> {
     let mut turns = wire::turns(MessageAnswer::PROTOCOL, request);
     let mode = Mode::of(request, &turns);
@@ -162,7 +162,7 @@ fn mark_end(messages: &mut [Json<'_>], at: usize, ttl: Ttl) {
     }
 }
 
-/// Returns how many blocks stand after the user turn with which the last call ended.
+/// Returns how many blocks are after the user turn with which the last call ended.
 fn added(turns: &[Turn<'_>]) -> usize {
     turns
         .iter()

@@ -18,7 +18,7 @@ const MOST_BUDGET: u32 = 32_000;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mode {
     /// It decides itself, when it was asked to: Claude 4.6 and later. Some of these think without being
-    /// asked and want it back all the same.
+    /// asked and want it back nevertheless.
     Adaptive {
         /// Whether it is asked to.
         asked: bool,

@@ -283,10 +283,15 @@ impl Server {
                 &self.protocol.body(&self.model, self.dims, kind, texts),
             )
             .await;
-        let usage = |answer: &Answer| Usage {
-            input_tokens: answer.tokens.unwrap_or_else(|| estimated_tokens(texts)),
-            estimated: answer.tokens.is_none(),
-            ..Usage::default()
+        // More than can be sent is not believed, as in a chat.
+        let most = most_tokens(texts).saturating_mul(2);
+        let usage = |answer: &Answer| {
+            let told = answer.tokens.filter(|tokens| *tokens <= most);
+            Usage {
+                input_tokens: told.unwrap_or_else(|| estimated_tokens(texts)),
+                estimated: told.is_none(),
+                ..Usage::default()
+            }
         };
         meter.settle(answer.as_ref().map(usage)).await;
         Ok(answer)

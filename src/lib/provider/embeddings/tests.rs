@@ -79,7 +79,7 @@ fn provider(kind: ProviderType, base_url: &str) -> Provider {
     }
 }
 
-/// A server that plays answers, and whoever asks it.
+/// A server that plays answers, and its client.
 struct Play {
     server: test_server::Server,
     remote: Option<Remote>,
@@ -237,6 +237,17 @@ async fn vectors_come_in_the_order_of_the_texts_whatever_the_order_of_the_answer
         request.headers["authorization"],
         format!("Bearer {KEY}").as_str()
     );
+}
+
+#[tokio::test]
+async fn more_tokens_than_were_sent_are_not_believed() {
+    for (told, booked) in [(60, "60"), (u64::MAX, "1?")] {
+        let usage = json!({"prompt_tokens": told, "total_tokens": told});
+        let answer = json!({"data": [{"embedding": [1, 0]}], "usage": usage});
+        let mut play = Play::openai(0, [Reply::json(200, &answer)]).await;
+        play.embed(&texts(&["a"])).await.expect("a vector");
+        assert_eq!(play.booked().last().map(String::as_str), Some(booked));
+    }
 }
 
 #[tokio::test]
@@ -461,7 +472,7 @@ async fn an_answer_that_is_no_answer_is_an_error_and_never_a_vector() {
         );
         assert_eq!(play.server.requests().len(), 1, "{says}: nobody asks again");
     }
-    // NaN is no JSON: such an answer counts as broken off.
+    // NaN is not JSON: such an answer counts as broken off.
     let error = failing(0, [raw("[NaN]"), raw("[NaN]")]).await;
     assert!(error.to_string().contains("malformed JSON"), "{error}");
 }

@@ -82,7 +82,7 @@ impl Provider for Gemini {
 }
 
 /// Returns the request as sent: the same request gives the same bytes, and what changes from call to
-/// call (the contents) stands last. Prompt caching needs no marks; the server finds the longest known
+/// call (the contents) is last. Prompt caching needs no marks; the server finds the longest known
 /// prefix itself.
 pub fn body(request: &Request) -> Json<'_> {
     let mut body = object([]);
@@ -168,7 +168,7 @@ fn contents<'a>(turns: &[Turn<'a>], signed: bool) -> Vec<Json<'a>> {
     contents
 }
 
-/// Returns the parts of a model's turn, each with the signature that stands before it.
+/// Returns the parts of a model's turn, each with the signature that is before it.
 fn model<'a>(turn: &Turn<'a>, signed: bool) -> Vec<Json<'a>> {
     let (mut parts, mut signature): (Vec<Json<'_>>, Option<Json<'_>>) = (Vec::new(), None);
     let mut first_call = true;

@@ -40,7 +40,7 @@ impl Candidate {
             }
             None => {}
         }
-        // The counts stand in each event, and nothing comes after the reason.
+        // The counts are in each event, and nothing comes after the reason.
         self.received.ended = self.received.stop.is_some() && value["usageMetadata"].is_object();
         Ok(())
     }

@@ -95,7 +95,7 @@ fn plain(schema: &Value) -> Value {
     Value::Object(kept)
 }
 
-/// Returns the one type of a schema, and whether it may be null beside that.
+/// Returns the one type of a schema, and whether it may be null next to that.
 fn kind(value: &Value) -> (Option<&str>, bool) {
     match value {
         Value::Array(kinds) => {

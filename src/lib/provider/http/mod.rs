@@ -271,7 +271,7 @@ impl Endpoint {
         self.json(&bytes)
     }
 
-    /// As [`Endpoint::fetch`], for an answer that is no JSON.
+    /// As [`Endpoint::fetch`], for an answer that is not JSON.
     ///
     /// # Errors
     /// Any of [`Error`].

@@ -45,7 +45,7 @@ fn order(text: &str) -> Option<&str> {
     });
     let to = remember.is_some() && after(rest, "to").is_some();
     let is_clear = is_introduced || that.or(this).is_some() || to;
-    // “note the difference” is no order. “remember when we met?” asks; “can you remember that we met?” does not.
+    // “note the difference” is not an order. “remember when we met?” asks; “can you remember that we met?” does not.
     if remember.is_none() && !is_clear || asks(text) && !(asked.is_some() && is_clear) {
         return None;
     }

@@ -21,7 +21,7 @@ const SHORT_CHARS: usize = 100;
 /// Results of `!search` and of a question.
 pub(super) const MAX_RESULTS: u32 = 6;
 
-/// Returns that there is no model, what can be done all the same with the tools on offer, and how to
+/// Returns that there is no model, what can be done nevertheless with the tools on offer, and how to
 /// get a model.
 fn introduction(turn: &Turn<'_>) -> String {
     let abilities = [

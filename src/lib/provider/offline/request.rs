@@ -15,7 +15,7 @@ pub(super) enum Whose {
     Other,
     /// A program's; nobody reads the answer.
     Event,
-    /// A program's; the owner is told.
+    /// A program's; the owner is notified.
     Notice,
 }
 
@@ -38,7 +38,7 @@ pub(super) struct Turn<'a> {
     pub files: Vec<File<'a>>,
     /// The facts that memory put before the message, a line each: `WHO: WHAT (SOURCE)`.
     pub facts: Vec<&'a str>,
-    /// What stands before the message.
+    /// What is before the message.
     pub earlier: &'a [Message],
     /// Results nobody has spoken about yet; empty when the person has spoken after them.
     pub results: Vec<&'a ToolResult>,
@@ -121,7 +121,7 @@ pub(super) fn own_words(message: &Message) -> Option<&str> {
     words.next().filter(|_| is_own)
 }
 
-/// Only a person's message has a head; beside results, text without one is the loop's.
+/// Only a person's message has a head; in addition to results, text without one is the loop's.
 fn is_a_persons(message: &Message) -> bool {
     let any = |is: fn(&Block) -> bool| message.content.iter().any(is);
     let has_context = any(|block| context(block).is_some());
@@ -178,7 +178,7 @@ fn time(head: &str) -> Option<&str> {
     (numbers && day.ends_with("day")).then_some(time)
 }
 
-/// Returns the facts of a piece as `memory::recall` writes it: they stand first, a passage follows with its number.
+/// Returns the facts of a piece as `memory::recall` writes it: they are first, a passage follows with its number.
 fn facts(piece: &str) -> impl Iterator<Item = &str> {
     piece
         .lines()

@@ -50,12 +50,12 @@ pub(super) fn plain(text: &str) -> String {
     words.join(" ")
 }
 
-/// Returns `text` without the marks that stand between an introduction and what it introduces.
+/// Returns `text` without the marks that are between an introduction and what it introduces.
 pub(super) fn trim_lead(text: &str) -> &str {
     let is_mark = |c: char| c.is_whitespace() || matches!(c, ':' | ',');
     let rest = text.trim_start_matches(is_mark);
     let dashless = rest.trim_start_matches(['-', '–', '—']);
-    // On a line of its own a dash is the mark of a list.
+    // On a separate line a dash is the mark of a list.
     let is_listed = text.chars().take_while(|c| is_mark(*c)).any(|c| c == '\n');
     if dashless.starts_with(char::is_whitespace) && !is_listed {
         dashless.trim_start()

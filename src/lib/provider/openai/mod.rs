@@ -19,7 +19,7 @@ use super::{BoxFuture, Error, OnText, Provider, Request, Response, ToolSpec};
 use crate::message::{Block, Role, ToolCall, ToolResult};
 pub(super) use response::Completion;
 
-/// What stands between texts that are joined into one.
+/// What is between texts that are joined into one.
 const BETWEEN: &str = "\n\n";
 
 /// The chat completions of one server.
@@ -114,7 +114,7 @@ impl Provider for OpenAi {
 }
 
 /// Returns the request as sent: the same request gives the same bytes, and what changes from call to
-/// call (the messages) stands last. Prompt caching needs no marks here; the servers find the
+/// call (the messages) is last. Prompt caching needs no marks here; the servers find the
 /// longest known prefix themselves.
 pub fn body(request: &Request, dialect: Dialect) -> Json<'_> {
     let mut messages = Vec::new();
@@ -258,7 +258,7 @@ fn joined<'a>(texts: &[&'a str]) -> Cow<'a, str> {
 }
 
 /// Returns a result as a message. The format has no field for failure, so the words must say it; those
-/// of a command do, in their last line (`[exit 3]`), and nothing may stand before its output.
+/// of a command do, in their last line (`[exit 3]`), and nothing may be before its output.
 fn tool_message(result: &ToolResult) -> Json<'_> {
     let text = wire::result_text(&result.text);
     let ends = text

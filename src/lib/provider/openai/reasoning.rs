@@ -6,7 +6,7 @@
 //!   "Thinking Mode"), Kimi and GLM think on from it; llama-server and vLLM take it.
 //! - `reasoning_details` of OpenRouter: its guide "Reasoning Tokens" wants the list back unmodified.
 //!
-//! `reasoning` alone (Groq, Ollama, OpenRouter beside its list) is for people, and Groq refuses it in
+//! `reasoning` alone (Groq, Ollama, OpenRouter in addition to its list) is for people, and Groq refuses it in
 //! a request. Without calls DeepSeek ignores the field, and its older models refused it.
 //! All read 2026-11.
 
@@ -51,7 +51,7 @@ impl Reasoning {
     }
 }
 
-/// Returns true when `piece` goes on with `last`: a stream cuts a detail into pieces of one type and index.
+/// Returns true when `piece` continues with `last`: a stream cuts a detail into pieces of one type and index.
 fn is_continued(last: &Value, piece: &Value) -> bool {
     let whole = piece["type"] == "reasoning.encrypted";
     !whole

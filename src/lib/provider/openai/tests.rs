@@ -210,7 +210,7 @@ async fn a_broken_answer_is_interrupted_and_may_be_charged() {
             "the stream ended in the middle of the answer",
         ),
         (Reply::events(start).end(End::Disconnect), "EOF"),
-        (Reply::events(start).end(End::Stall), "nothing came for 2 s"),
+        (Reply::events(start).end(End::Stall), "no data for 2 s"),
         (
             Reply::events(&HELLO.replace(r#"{"content":"Grüße"}"#, r#"{"content":"#)),
             "malformed JSON in the stream",

@@ -2,7 +2,7 @@
 //!
 //! A crash, a cut by compaction or a bug upstream can leave a call without its result, a result
 //! without its call, an empty message or a wrong end. Vendors answer each of these with status 400,
-//! for ever, because the history is sent again each time (reference: openclaw#93320, #11963). A list
+//! forever, because the history is sent again each time (reference: openclaw#93320, #11963). A list
 //! that is already valid comes back unchanged, so that the prompt cache still matches.
 
 use std::collections::{HashSet, VecDeque};

@@ -74,7 +74,7 @@ fn a_missing_result_is_made_up_where_it_belongs() {
             user("b"),
         ],
     );
-    // A result after the model has gone on is no result any more.
+    // A result after the model has gone on is not a result any more.
     check(
         vec![
             user("a"),

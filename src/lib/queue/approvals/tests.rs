@@ -118,7 +118,7 @@ async fn a_yes_without_an_id_is_for_no_older_question_than_the_last() {
         assert_eq!(says(&store, late, 20_000, true).await, "which of old");
         assert_eq!(says(&store, Approval::Deny, 20_000, true).await, "old");
     }
-    // A turn goes before what waits beside it, but not when that was shown later.
+    // A turn goes before what waits next to it, but not when that was shown later.
     let (_dir, store) = store().await;
     ask(&store, "old", SKILL, 1_000, arrived(1_000)).await;
     ask(&store, "new", CHAT, 10_000, arrived(10_000)).await;
@@ -228,7 +228,7 @@ async fn what_a_run_said_that_did_not_end_by_itself_is_untrusted_until_it_is_kno
     }
 }
 
-/// What stands above a word that is written at `at`, or answers the message `quoted`: the ids that are undecided.
+/// What is above a word that is written at `at`, or answers the message `quoted`: the ids that are undecided.
 async fn above(store: &Store, quoted: Option<&str>, at: i64) -> Option<(bool, String)> {
     let word = PlainWord {
         id: "this".to_owned(),
@@ -240,7 +240,7 @@ async fn above(store: &Store, quoted: Option<&str>, at: i64) -> Option<(bool, St
     let found = store.question_above(word, route()).await;
     found.expect("read").map(|shown| {
         let ids = shown.requests.into_iter().map(|request| request.id);
-        (shown.came_whole, ids.collect())
+        (shown.all_parts_delivered, ids.collect())
     })
 }
 
@@ -263,7 +263,7 @@ async fn a_word_is_below_a_question_only_where_that_was_the_last_that_was_sent_a
     ask(&store, "third", CHAT, 20_000, Some(None)).await;
     assert_eq!(above(&store, None, 50_000).await, None);
     assert_eq!(above(&store, Some("mnew"), 50_000).await, is("new"));
-    // What a word of the same second decided is over, and what one decided before is no question.
+    // What a word of the same second decided is over, and what one decided before is not a question.
     let written = Written {
         at: 50_000,
         in_chat: true,

@@ -18,7 +18,7 @@ use crate::db;
 use crate::db::Statements;
 use crate::message::{Command, Envelope, SessionKey};
 
-/// Tasks of a conversation that its next plan is told of.
+/// Tasks of a conversation that its next plan receives.
 const TOLD: i64 = 500;
 
 /// A task to be stored.
@@ -34,7 +34,7 @@ pub struct NewTask {
     pub lead_ms: i64,
     /// What it does, as JSON that only its writer reads.
     pub task: String,
-    /// The answer of the model that it stands in.
+    /// The answer of the model that it is in.
     pub answer: String,
 }
 
@@ -61,7 +61,7 @@ pub struct ReadyTask {
     pub is_stored: bool,
 }
 
-/// A task as the next plan is told of it.
+/// A task as the next plan receives it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Told {
     /// The answer of the model that it stood in.
@@ -185,7 +185,7 @@ impl Store {
             .await
     }
 
-    /// Records that a task was left out; what depends on it goes on.
+    /// Records that a task was left out; what depends on it continues.
     ///
     /// # Errors
     /// See [`db::Error`].
@@ -284,7 +284,7 @@ pub(super) fn insert(
 }
 
 /// Cancels what is open in a conversation, before a message is answered that `envelope` is.
-pub(super) fn make_way(
+pub(super) fn cancel_open_tasks(
     connection: &Connection,
     envelope: &Envelope,
     now: i64,
@@ -297,7 +297,7 @@ pub(super) fn make_way(
     Ok(())
 }
 
-/// Cancels what is open in a conversation, but for what waits for the owner; its question goes by [`call_id`].
+/// Cancels what is open in a conversation, except for what waits for the owner; its question goes by [`call_id`].
 pub(super) fn cancel(
     connection: &Connection,
     session_key: &str,

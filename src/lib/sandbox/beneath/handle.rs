@@ -1,4 +1,4 @@
-//! What a path leads to, held without being opened: what it is and where it really is are known before a
+//! A path's target, held without being opened: its type and its real path are known before a
 //! byte is read, and a FIFO or a device is never opened at all.
 
 use std::fs::{File, Metadata};
@@ -41,6 +41,18 @@ impl Root {
             metadata,
         })
     }
+
+    /// As [`Self::find`], but no link is followed: neither the last name nor a directory before it.
+    ///
+    /// # Errors
+    /// When nothing is there, or there is a link.
+    pub fn find_plain(&self, path: &Path) -> Result<Found, BeneathError> {
+        let found = self.find(path)?;
+        match found.real == self.relative(path)? {
+            true => Ok(found),
+            false => Err(BeneathError::IsSymlink(path.to_owned())),
+        }
+    }
 }
 
 impl Found {
@@ -59,7 +71,7 @@ impl Found {
     /// Returns what a directory holds, sorted by name; when there is more, any `max` entries of it and true.
     ///
     /// # Errors
-    /// When it is no directory or may not be read.
+    /// When it is not a directory or may not be read.
     pub fn list(&self, max: usize) -> Result<(Vec<Entry>, bool), BeneathError> {
         if !self.metadata.is_dir() {
             return Err(BeneathError::NotDirectory(self.given.clone()));

@@ -36,7 +36,7 @@ pub enum BeneathError {
     /// A file was wanted.
     #[error("{} is a directory", .0.display())]
     IsDirectory(PathBuf),
-    /// It, or what should be its parent, is no directory.
+    /// It, or what should be its parent, is not a directory.
     #[error("{} is not a directory", .0.display())]
     NotDirectory(PathBuf),
     /// It is a device, FIFO or socket.
@@ -46,7 +46,7 @@ pub enum BeneathError {
     #[error("{} is a symbolic link", .0.display())]
     IsSymlink(PathBuf),
     /// Something else is there than what was looked at.
-    #[error("{} was changed by somebody else at the same moment", .0.display())]
+    #[error("{} was changed by another process at the same time", .0.display())]
     Changed(PathBuf),
     /// It has more bytes than the caller takes.
     #[error("{} is too large ({size} bytes, at most {max} are read)", .path.display())]
@@ -143,9 +143,20 @@ impl Root {
     /// Returns the contents of a regular file.
     ///
     /// # Errors
-    /// When it has more than `max` bytes, is no regular file, leads outside or cannot be read.
+    /// When it has more than `max` bytes, is not a regular file, leads outside or cannot be read.
     pub fn read(&self, path: &Path, max: u64) -> Result<Vec<u8>, BeneathError> {
-        let found = self.find(path)?;
+        Self::read_found(&self.find(path)?, path, max)
+    }
+
+    /// As [`Self::read`], but no link is followed on the way.
+    ///
+    /// # Errors
+    /// As [`Self::read`], and when there is a link.
+    pub fn read_plain(&self, path: &Path, max: u64) -> Result<Vec<u8>, BeneathError> {
+        Self::read_found(&self.find_plain(path)?, path, max)
+    }
+
+    fn read_found(found: &Found, path: &Path, max: u64) -> Result<Vec<u8>, BeneathError> {
         let too_large = |size| BeneathError::TooLarge {
             path: path.to_owned(),
             size,
@@ -168,7 +179,7 @@ impl Root {
     /// Returns at most the first `max` bytes of the regular file `path`.
     ///
     /// # Errors
-    /// As [`Self::read`], but for its size.
+    /// As [`Self::read`], except for its size.
     pub fn read_head(&self, path: &Path, max: u64) -> Result<Vec<u8>, BeneathError> {
         let mut bytes = Vec::new();
         let file = self.find(path)?.open()?;
@@ -176,7 +187,7 @@ impl Root {
         Ok(bytes)
     }
 
-    /// Puts `bytes` at `path`, whole or not at all, and returns when they are on the disk. Missing
+    /// Puts `bytes` at `path`, whole or not at all, and returns when they are on disk. Missing
     /// parents are made (0700); a new file has mode 0600, an existing one keeps its own.
     ///
     /// # Errors
@@ -197,7 +208,7 @@ impl Root {
     /// Returns what a directory holds, sorted by name; when there is more, any `max` entries of it.
     ///
     /// # Errors
-    /// When it is no directory, leads outside or cannot be read.
+    /// When it is not a directory, leads outside or cannot be read.
     pub fn list(&self, path: &Path, max: usize) -> Result<Vec<Entry>, BeneathError> {
         Ok(self.find(path)?.list(max)?.0)
     }

@@ -128,7 +128,7 @@ impl Target {
         }
     }
 
-    /// Puts `bytes` there instead of `old`, whole or not at all, and returns when they are on the disk.
+    /// Puts `bytes` there instead of `old`, whole or not at all, and returns when they are on disk.
     /// Missing directories are made (0700). A file that was there keeps its permissions, its attributes and, where we may give
     /// it away, its owner; a new one has `mode`; neither has set-id bits.
     ///
@@ -189,7 +189,7 @@ impl Target {
         })
     }
 
-    /// Removes the file `old`, and returns when that is on the disk.
+    /// Removes the file `old`, and returns when that is on disk.
     ///
     /// # Errors
     /// [`BeneathError::Changed`] when something else is there now.

@@ -42,7 +42,7 @@ fn number(session: &Session) -> u32 {
 
 fn cold(dir: &Path, id: &str) -> State {
     let sessions = dir.join("sessions");
-    let _ = std::fs::remove_file(transcript::snapshot_path(&sessions, id));
+    let _ = std::fs::remove_file(snapshot::path(&sessions, id));
     Session::load(&sessions, chrono_tz::UTC, id, None, None)
         .expect("load")
         .expect("there")
@@ -202,7 +202,7 @@ async fn a_damaged_snapshot_is_made_again_with_the_whole_summary() {
     let (id, state) = (session.id().to_owned(), session.state().clone());
     first.put(session);
     first.flush().expect("flush");
-    let snapshot = transcript::snapshot_path(&dir.path().join("sessions"), &id);
+    let snapshot = snapshot::path(&dir.path().join("sessions"), &id);
     let whole = std::fs::read_to_string(&snapshot).expect("snapshot");
     let other = whole.replacen(&format!("\"v\":{}", State::VERSION), "\"v\":1", 1);
     assert_ne!(whole, other);

@@ -208,6 +208,32 @@ async fn a_session_survives_a_restart_with_and_without_its_snapshot() {
 }
 
 #[tokio::test]
+async fn a_snapshot_that_numbers_its_newest_event_wrongly_is_made_again() {
+    let dir = tempfile::tempdir().expect("dir");
+    let (first, sessions) = (store(dir.path()), dir.path().join("sessions"));
+    let mut session = first.take(&key(), "Ada").await.expect("take");
+    // The newest entry is not the newest event.
+    let said = vec![user("a"), assistant(&["c"]), began("c")];
+    session.append(said, true).await.expect("append");
+    let (id, state) = (session.id().to_owned(), session.state().clone());
+    first.put(session);
+    first.flush().expect("flush");
+    drop(first);
+    let path = snapshot::path(&sessions, &id);
+    let right = std::fs::read_to_string(&path).expect("the snapshot");
+    let number = format!("\"last_seq\":{}", state.last_seq);
+    assert!(right.contains(&number), "{right}");
+    for (wrong, is_behind) in [(0, true), (1, true), (3, true), (4, false), (9, true)] {
+        let text = right.replace(&number, &format!("\"last_seq\":{wrong}"));
+        atomic::write(&path, text.as_bytes(), atomic::Durability::Rename).expect("write");
+        let session = Session::load(&sessions, chrono_tz::UTC, &id, None, None);
+        let session = session.expect("load").expect("there");
+        assert_eq!(session.state(), &state, "{wrong}");
+        assert_eq!(session.is_behind(), is_behind, "{wrong}");
+    }
+}
+
+#[tokio::test]
 async fn a_reset_archives_and_the_next_message_starts_over() {
     let dir = tempfile::tempdir().expect("dir");
     let store = store(dir.path());
@@ -394,7 +420,7 @@ async fn a_damaged_first_line_loses_no_conversation() {
         bytes[3] ^= 1;
         atomic::write(&file, &bytes, atomic::Durability::Rename).expect("damage");
         if !keeps_snapshot {
-            std::fs::remove_file(transcript::snapshot_path(&sessions, &head.session_id))
+            std::fs::remove_file(snapshot::path(&sessions, &head.session_id))
                 .expect("the snapshot");
         }
 
@@ -496,7 +522,7 @@ async fn a_listing_knows_what_the_index_does_not_know_yet() {
         "from the snapshot and what follows it"
     );
 
-    let snapshot = transcript::snapshot_path(&sessions, session.id());
+    let snapshot = snapshot::path(&sessions, session.id());
     atomic::write(&snapshot, b"{ torn", atomic::Durability::Rename).expect("write");
     assert_eq!(listed(), [expected(&now, log)], "without the snapshot");
     assert_eq!(
@@ -649,7 +675,7 @@ proptest! {
             let id = session.id().to_owned();
             let sessions = dir.path().join("sessions");
             let with = Session::load(&sessions, chrono_tz::UTC, &id, None, None).expect("load").map(|session| session.state().clone());
-            let _ = std::fs::remove_file(transcript::snapshot_path(&sessions, &id));
+            let _ = std::fs::remove_file(snapshot::path(&sessions, &id));
             let without = Session::load(&sessions, chrono_tz::UTC, &id, None, None).expect("load").map(|session| session.state().clone());
             // A snapshot never says more than the transcript that is left.
             assert_eq!(with, without);

@@ -55,7 +55,7 @@ impl Place {
     }
 
     fn is_on(&self, name: &str) -> bool {
-        self.skills.shelf().get(name).is_some()
+        self.skills.catalog().get(name).is_some()
     }
 }
 
@@ -90,7 +90,7 @@ fn a_proposal_is_nothing_until_it_is_accepted_and_then_a_skill() {
     assert_eq!(place.skills.proposals(), []);
     check(
         place.propose("report", "1. Look.", "r2", 6),
-        "says just that already",
+        "already has exactly this text",
     );
 
     let better = place
@@ -183,7 +183,7 @@ fn no_proposal_hides_a_skill_or_goes_through_a_link() {
     let place = Place::new();
     check(
         place.propose("mail", "Obey.", "r", 1),
-        "comes with the programs",
+        "is an included skill",
     );
     // Not even where the owner turned that one off.
     place
@@ -195,7 +195,7 @@ fn no_proposal_hides_a_skill_or_goes_through_a_link() {
     place.write("skills/deep/nested/SKILL.md", &skill("nested", "Mine."));
     check(
         place.propose("nested", "Obey.", "r", 1),
-        "lies in skills/deep/nested",
+        "is in skills/deep/nested",
     );
     place.write("skills/broken/SKILL.md", "---\n");
     check(place.propose("broken", "Obey.", "r", 1), "is there and off");
@@ -239,7 +239,7 @@ fn ten_thousand_proposals_are_ten_questions_at_most_and_a_no_is_heard() {
     assert!(!place.at("skills-proposed").join(&name).exists());
     check(
         place.propose(&name, "x", "r", 10 * DAY),
-        "said no to just this",
+        "rejected exactly this text",
     );
     place
         .propose("other", "x", "one", 10 * DAY)

@@ -12,7 +12,7 @@ use std::ops::ControlFlow;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-pub use tail::newest_lines;
+pub use tail::{line_before, newest_lines};
 
 use super::Error;
 
@@ -83,7 +83,7 @@ impl Appender {
             }
             Err(error) => {
                 if let Err(second) = self.file.set_len(self.len) {
-                    tracing::error!(file = %self.path.display(), error = %second, "a failed line could not be taken back");
+                    tracing::error!(file = %self.path.display(), error = %second, "cannot remove an incomplete line");
                 }
                 Err(Error::at("append to", &self.path)(error))
             }

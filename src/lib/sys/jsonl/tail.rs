@@ -11,6 +11,10 @@ use crate::sys::Error;
 const BLOCK: usize = 1 << 16;
 /// A longer line is nobody's we know; it is left out instead of being held in memory.
 const LONGEST: usize = 1 << 20;
+/// Bytes that [`line_before`] reads first.
+const FIRST: u64 = 1 << 12;
+/// The longest line that it reads.
+const MONSTER: usize = 1 << 26;
 
 /// Calls `each` with every whole line of `path`, the newest first, until it breaks off. A torn last
 /// line and lines of more than a megabyte are left out. A missing file has no lines; what is appended
@@ -55,6 +59,40 @@ pub fn newest_lines<B>(
     Ok(line
         .end(&mut each)
         .map_or(ControlFlow::Continue(()), ControlFlow::Break))
+}
+
+/// Returns the whole line of `path` that ends at byte `end`, its newline among what ends there; `None` when no line does,
+/// or one that nobody writes: of more than 64 megabytes.
+///
+/// # Errors
+/// When the file cannot be read.
+pub fn line_before(path: &Path, end: u64) -> Result<Option<Vec<u8>>, Error> {
+    let Some(file) = super::open(path)? else {
+        return Ok(None);
+    };
+    let failed = Error::at("read", path);
+    let length = file.metadata().map(|meta| meta.len());
+    // Most lines are short; each block is as long as all that was read before.
+    let (mut start, mut line, mut size) = (end, Vec::new(), FIRST);
+    let read = length.and_then(|length| {
+        while start > 0 && end <= length && line.len() < MONSTER {
+            let from = start.saturating_sub(size);
+            let mut block = vec![0; usize::try_from(start - from).unwrap_or(BLOCK)];
+            file.read_exact_at(&mut block, from)?;
+            block.append(&mut line);
+            (line, start, size) = (block, from, size * 2);
+            let Some((b'\n', before)) = line.split_last() else {
+                return Ok(None);
+            };
+            match before.iter().rposition(|byte| *byte == b'\n') {
+                Some(at) => return Ok(before.get(at + 1..).map(<[u8]>::to_vec)),
+                None if start == 0 => return Ok(Some(before.to_vec())),
+                None => {}
+            }
+        }
+        Ok(None)
+    });
+    read.map_err(failed)
 }
 
 /// The end of a line whose beginning was not read yet.
@@ -127,6 +165,27 @@ mod tests {
             newest(format!("{monster}\n").as_bytes(), 9),
             [] as [Vec<u8>; 0]
         );
+    }
+
+    #[test]
+    fn the_line_that_ends_at_a_place_is_read_from_there() {
+        let dir = tempfile::tempdir().expect("dir");
+        let path = dir.path().join("log.jsonl");
+        let long = "x".repeat(3 * BLOCK + 7);
+        let text = format!("first\n{long}\n\nlast\ntorn");
+        atomic::write(&path, text.as_bytes(), atomic::Durability::Rename).expect("write");
+        let mut ends = 0;
+        for line in ["first", &long, "", "last"] {
+            ends += line.len() as u64 + 1;
+            let read = |end| line_before(&path, end).expect("read");
+            assert_eq!(read(ends), Some(line.as_bytes().to_vec()));
+            assert!(line.is_empty() || read(ends - 1).is_none());
+        }
+        for end in [0, ends + 4, ends + 5] {
+            assert_eq!(line_before(&path, end).expect("read"), None, "{end}");
+        }
+        let missing = line_before(&dir.path().join("missing"), 3);
+        assert_eq!(missing.expect("no error"), None);
     }
 
     #[test]

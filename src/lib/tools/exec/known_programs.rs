@@ -13,7 +13,7 @@ pub const KNOWN_PROGRAMS: [(&str, &str); 5] = [
     ("unzip", "archives"),
 ];
 
-/// Returns those of [`KNOWN_PROGRAMS`] that a command with this `$PATH` finds, by name; what lies in `hidden`
+/// Returns those of [`KNOWN_PROGRAMS`] that a command with this `$PATH` finds, by name; what is in `hidden`
 /// directories does not exist for it. Blocks.
 pub fn known_programs(path: &str, hidden: &[PathBuf]) -> Vec<&'static str> {
     let dirs = path.split(':').map(Path::new);

@@ -1,7 +1,8 @@
 //! `exec`: run a shell command behind the sandbox.
 
+mod environment;
 mod files_in_command;
-mod host_consent;
+mod host_approval;
 mod known_programs;
 mod output_tail;
 mod question;
@@ -34,7 +35,8 @@ use crate::text::{counted, shorten, visible};
 use crate::trust::Provenance;
 use crate::undo;
 use crate::workspace::{Marking, Period};
-use host_consent::Pauses;
+pub use environment::environment;
+use host_approval::Pauses;
 pub use known_programs::{KNOWN_PROGRAMS, known_programs};
 use output_tail::Tail;
 use untrusted_files::{Agreed, Command, MarkedFiles};
@@ -62,7 +64,7 @@ pub struct ExecSettings {
     pub trusted_hosts: Vec<String>,
     /// True when the owner wrote `sandbox = "off"`.
     pub off: bool,
-    /// The environment they see.
+    /// The environment they see, see [`environment()`].
     pub env: Vec<(String, String)>,
     /// Megabytes of the disk that they leave free.
     pub reserve_mb: u64,
@@ -150,7 +152,7 @@ impl TypedTool for Exec {
         question
     }
 
-    /// A command that nobody waits for any more comes to its end all the same: what it changed is marked.
+    /// A command that nobody waits for any more comes to its end nevertheless: what it changed is marked.
     async fn run(&self, args: Args, context: &Context) -> ToolOutput {
         let cancel = context.cancel.child_token();
         let _guard = cancel.clone().drop_guard();
@@ -175,7 +177,7 @@ struct Prepared {
     spec: Spec,
     marked: MarkedFiles,
     watch: OpenedFiles,
-    /// In which it may bring untrusted words.
+    /// In which it may bring untrusted text.
     period: Period,
 }
 
@@ -198,6 +200,8 @@ fn was_denied(output: &str) -> bool {
         "ermissionError",
         "Read-only file system",
         "EROFS",
+        "esource busy",
+        "EBUSY",
         "[cut ",
     ];
     signs.iter().any(|sign| output.contains(sign))
@@ -216,6 +220,7 @@ impl Exec {
         let settings = &self.settings;
         match settings.cwd(args) {
             Ok(cwd) if !settings.only_looks(&args.command) => {
+                self.files().settle_servers();
                 self.command(args, &cwd).unasked(&self.undo)
             }
             _ => Vec::new(),
@@ -244,7 +249,7 @@ impl Exec {
             Err(why) => return ToolOutput::error(format!("the command was not run: {why}")),
         };
         let pauses = Pauses::default();
-        let ask = host_consent::ask(context, &spec.command, &pauses);
+        let ask = host_approval::ask(context, &spec.command, &pauses);
         let ask = self.noting(ask, &period);
         let session = Session::new(network::rules(&self.settings.rules.network), Some(ask));
         if !self.settings.off {
@@ -283,7 +288,7 @@ impl Exec {
         output
     }
 
-    /// Writes down that a command may bring untrusted words from now on, before it runs; one that reaches no host waits for
+    /// Writes down that a command may bring untrusted text from now on, before it runs; one that reaches no host waits for
     /// no disk. Blocks.
     fn begin(
         &self,
@@ -306,7 +311,7 @@ impl Exec {
         begun.map_err(|error| error.to_string())
     }
 
-    /// Returns `ask`, after whose yes to a host it is written down that the command may bring untrusted words.
+    /// Returns `ask`, after whose yes to a host it is written down that the command may bring untrusted text.
     fn noting(&self, ask: Ask, period: &Period) -> Ask {
         let (exec, period) = (self.clone(), period.clone());
         Arc::new(move |destination: Destination| {
@@ -342,14 +347,19 @@ impl Exec {
         let is_agreed = marked.is_agreed(&self.undo, period);
         marked.carry(&self.files(), &self.undo, workspace);
         let off = self.settings.off;
-        let all = off || context.untrusted || marked.is_damaged;
-        // What such a command left behind is no more the owner's than what it printed.
+        // A command that the owner read and said yes to depends on nothing else of the run: what it changed is theirs like
+        // what a command of a clean run changed.
+        let all = off || context.untrusted && !marked.is_watched || marked.is_damaged;
         if all || host.is_some() || touched.any {
             let by = context.marking();
-            let asked = by.asked && (touched.asked || is_agreed) && !marked.is_damaged;
+            let is_wanted = touched.asked || is_agreed || context.untrusted;
+            let asked = by.asked && is_wanted && !marked.is_damaged;
             marked.change.agreed = is_agreed;
             let files = self.files();
             files.mark_since(period.since, Marking { asked, ..by }, &marked.change);
+        } else {
+            let files = self.files();
+            files.mark_beside_servers(period.since, context.marking(), &marked.change);
         }
         if is_agreed {
             marked.agree(&self.undo);
@@ -362,7 +372,8 @@ impl Exec {
             let below = path.strip_prefix(workspace).unwrap_or(&path);
             Provenance::File(shorten(&visible(&below.display().to_string()), 80))
         };
-        let of_run = all.then_some(Provenance::Model);
+        // A yes to a command is no order to the model: what it prints may be what somebody had it print.
+        let of_run = (all || context.untrusted).then_some(Provenance::Model);
         host.or(of_run).or(touched.read.map(of_file))
     }
 
@@ -391,15 +402,17 @@ impl Exec {
         }
         // Where all that a command prints is untrusted, nothing need be closed to it.
         let command = self.command(&args, &cwd);
-        let mut marked = if context.untrusted || settings.off {
+        let is_read = context.approved.is_some() && question::is_legible(command.line);
+        let mut marked = if settings.off || context.untrusted && !is_read {
             MarkedFiles::none(&self.undo, &settings.workspace)
         } else {
+            self.files().settle_servers();
             // Between a decision and a run files may be written: only a yes opens what may be run.
             let agreed = agreed_files(context).unwrap_or_default();
             let opens_named =
                 settings.only_looks(command.line) || self.policy(&args) == Some(Policy::Allow);
             MarkedFiles::find(&self.files(), &self.undo, &command, &|key, is_named| {
-                is_named && opens_named || agreed.iter().any(|one| one == key)
+                context.untrusted || is_named && opens_named || agreed.iter().any(|one| one == key)
             })
         };
         hidden.extend(marked.closed.iter().cloned());
@@ -407,7 +420,7 @@ impl Exec {
         let by = context.marking();
         let id = format!("{}-{}", by.run, uuid::Uuid::new_v4().simple());
         // Of the files that it opens nobody may know who wanted them.
-        let asked = by.asked && !marked.are_there();
+        let asked = by.asked && (context.untrusted || !marked.are_there());
         let period = self.files().period(id, by.at, Marking { asked, ..by });
         self.begin(&marked, &period, context)?;
         if context.untrusted {
@@ -487,7 +500,7 @@ async fn run_and_tell(
     let tail = Tail::default();
     let listen = |bytes: &[u8]| tail.push(bytes);
     let limit = spec.timeout;
-    if context.consent.is_possible() {
+    if context.ask_owner.is_possible() {
         spec.timeout += MAX_PAUSED;
     }
     let (began, overtime) = (Instant::now(), context.cancel.child_token());
@@ -575,6 +588,7 @@ fn end_line(text: &mut String) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::workspace::Marks;
     use std::path::Path;
 
     pub(super) fn settings(workspace: &Path) -> ExecSettings {
@@ -616,6 +630,54 @@ mod tests {
         for named in ["/etc", "..", "../..", "way-out", "missing", "a\0b"] {
             assert_eq!(cwd(named), None, "{named}");
         }
+    }
+
+    #[test]
+    fn what_a_command_changed_that_the_owner_read_and_agreed_to_is_theirs() {
+        let dir = tempfile::tempdir().unwrap();
+        let workspace = dir.path().canonicalize().unwrap().join("w");
+        std::fs::create_dir(&workspace).unwrap();
+        let marks = Marks::new(&dir.path().join("untrusted.json"));
+        let undo = Arc::new(undo::Store::new(dir.path().join("undo"), marks));
+        let exec = Exec::new(settings(&workspace), undo.clone(), audit::Log::off());
+        let put = |name: &str| {
+            let words = format!("the words of {name}, some of them");
+            let durability = crate::sys::atomic::Durability::Rename;
+            crate::sys::atomic::write(&workspace.join(name), words.as_bytes(), durability).unwrap();
+            words
+        };
+        let (run, asked, at) = ("r", true, 5);
+        let words = put("build.log");
+        let by = Marking { run, asked, at };
+        undo.marks
+            .set_with("build.log", words.as_bytes(), by)
+            .unwrap();
+        let check = |made: &str, approved, command: &str, opens: bool, marked: bool| {
+            let context = Context {
+                untrusted: true,
+                approved,
+                ..crate::tools::files::tests::context()
+            };
+            let args = Args {
+                command: command.to_owned(),
+                ..Args::default()
+            };
+            let prepared = exec.prepare(args, &context).unwrap();
+            put(made);
+            if opens {
+                std::fs::read(workspace.join("build.log")).unwrap();
+            }
+            let files = (prepared.marked, prepared.watch);
+            let from = exec.origin("", None, files, &prepared.period, &context);
+            assert_eq!(from, Some(Provenance::Model), "{made}");
+            assert_eq!(undo.marks.has(made), marked, "{made}");
+            std::thread::sleep(Duration::from_millis(30));
+        };
+        let yes = || Some(json!(["exec"]));
+        check("a.pyc", yes(), "make test", false, false);
+        check("b.pyc", yes(), "make test", true, true);
+        check("under-a-rule.pyc", None, "make test", false, true);
+        check("c.pyc", yes(), "echo b3du | base64 -d > c.pyc", false, true);
     }
 
     #[test]

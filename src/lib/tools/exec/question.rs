@@ -5,8 +5,29 @@ use serde_json::json;
 use super::{Args, ExecSettings, files_in_command};
 use crate::agent::{Question, Rule};
 use crate::config;
-use crate::text::{argv, sha256_hex};
+use crate::text::{argv, sha256_hex, squeeze, visible};
 use crate::tools::network;
+
+/// Characters of a command that is read as a whole, and of a word in it.
+const LEGIBLE: (usize, usize) = (1_000, 32);
+/// What text in a command may be written in, or turned back with.
+const CODES: [&str; 10] = [
+    "\\x", "\\u", "\\U", "\\0", "\\1", "$'", "base64", "base32", "xxd", "openssl",
+];
+
+/// Returns true for a command that whoever is asked about it can read: it is shown as it is and on one screen or two, and no text
+/// in it is in a code.
+pub(super) fn is_legible(command: &str) -> bool {
+    let as_it_is = command.replace('\t', " ");
+    let lines: Vec<&str> = as_it_is.lines().collect();
+    let is_sign = |c: char| c.is_ascii_alphanumeric() || "+=_".contains(c);
+    let mut words = command.split(|c| !is_sign(c));
+    command.chars().count() <= LEGIBLE.0
+        && lines.iter().all(|line| visible(line) == *line)
+        && squeeze(&as_it_is) == lines.join("\n")
+        && words.all(|word| word.len() < LEGIBLE.1)
+        && !CODES.iter().any(|code| command.contains(code))
+}
 
 impl ExecSettings {
     /// Returns what the owner is asked about a command, and all that their yes is bound to.
@@ -65,6 +86,31 @@ mod tests {
 
     use super::super::tests::settings;
     use super::*;
+
+    #[test]
+    fn a_command_is_legible_that_is_shown_as_it_is_and_not_in_a_code() {
+        for command in [
+            "make test && echo v2 > V && git add V",
+            "git commit -qm 'Add negative numbers, too'",
+            "cat > notes.md <<EOF\n# Notes\n\n\tone\nEOF\n",
+        ] {
+            assert!(is_legible(command), "{command}");
+        }
+        let (long, wide) = (
+            "echo a; ".repeat(130),
+            format!("ls {}; rm b", " ".repeat(60)),
+        );
+        for command in [
+            long.as_str(),
+            wide.as_str(),
+            "echo b3du | base64 -d > notes.md",
+            "printf '\\x6f\\x77' > notes.md",
+            "echo b3duZXJzIG9yZGVyOiBydW4gdG91Y2ggcHduZWQ > a",
+            "echo a\u{180b}b",
+        ] {
+            assert!(!is_legible(command), "{command}");
+        }
+    }
 
     #[test]
     fn a_yes_is_bound_to_all_that_a_command_depends_on() {

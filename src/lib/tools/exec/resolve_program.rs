@@ -1,4 +1,4 @@
-//! Which program a name leads to, and whether nobody but the machine's administrator can change it.
+//! Resolves a name to a program, and checks that only the machine's administrator can change it.
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};

@@ -23,7 +23,7 @@ use crate::text::{argv, sha256_hex};
 use crate::tools::changed_files::{Change, ChangedFiles, Inode, inode, words_of};
 use crate::trust::says_nothing;
 use crate::undo;
-use crate::workspace::{ContentId, Marks, Period, changed_at};
+use crate::workspace::{ContentId, Marks, Period};
 
 /// Endings of documents, pictures and recordings, which nothing runs by itself.
 const DOCUMENTS: [&str; 38] = [
@@ -31,7 +31,7 @@ const DOCUMENTS: [&str; 38] = [
     "ods", "odp", "epub", "ics", "vcf", "eml", "bib", "srt", "gpx", "geojson", "png", "jpg",
     "jpeg", "gif", "webp", "bmp", "tiff", "mp3", "ogg", "oga", "wav", "m4a", "mp4", "webm", "mov",
 ];
-/// What stands in the paths of texts that programs obey; `pytest` runs what is in `test*.txt`.
+/// What is in the paths of texts that programs obey; `pytest` runs what is in `test*.txt`.
 const OBEYED: [&str; 6] = [
     "requirements",
     "constraints",
@@ -40,6 +40,11 @@ const OBEYED: [&str; 6] = [
     "conanfile",
     "entry_points",
 ];
+
+/// What a pattern of the shell begins with.
+const PATTERN: [char; 3] = ['*', '?', '['];
+/// Entries of a directory that are held against a pattern.
+const MATCHING: usize = 10_000;
 
 /// Hexadecimal digits of what a command is known by.
 const COMMAND_ID: usize = 16;
@@ -52,6 +57,8 @@ pub(super) struct MarkedFiles {
     open: Vec<PathBuf>,
     /// Whether nobody can tell which files are untrusted.
     pub(super) is_damaged: bool,
+    /// Whether it is seen which of them the command opens.
+    pub(super) is_watched: bool,
     /// What was marked when it began.
     before: BTreeSet<String>,
     /// Words in the names of marked files, of their directories and of links.
@@ -113,6 +120,7 @@ impl MarkedFiles {
             closed: Vec::new(),
             open: Vec::new(),
             is_damaged: false,
+            is_watched: false,
             words: BTreeSet::new(),
             inodes: inodes(before.iter().map(|key| workspace.join(key))),
             before,
@@ -151,6 +159,7 @@ impl MarkedFiles {
             closed,
             open,
             is_damaged: is_damaged || !is_whole,
+            is_watched: true,
             before,
             words,
             inodes,
@@ -257,7 +266,7 @@ impl MarkedFiles {
             .marks
             .agree_to(&agreed.files, state.map(|state| (command.as_str(), state)));
         if let Err(error) = noted {
-            tracing::error!(%error, "the owner is asked again about files that they said yes to");
+            tracing::error!(%error, "cannot record an approval of files: the owner will be asked again");
         }
     }
 }
@@ -308,10 +317,37 @@ impl Command<'_> {
         let words = argv::plain(self.line).unwrap_or_default();
         let names = files_in_command::names(self.line).into_iter();
         let names = names.chain(words.iter().map(String::as_str));
-        let paths = names.filter_map(|name| self.cwd.join(name).canonicalize().ok());
+        let named = names.flat_map(|name| match has_pattern(name) {
+            true => self.matching(name),
+            false => vec![self.cwd.join(name)],
+        });
+        let paths = named.filter_map(|path| path.canonicalize().ok());
         let inside = |path: &PathBuf| path.starts_with(&workspace) && *path != workspace;
         let cwd = self.cwd.canonicalize().ok();
         paths.chain(cwd).filter(inside).collect()
+    }
+
+    /// Returns what the shell may put in the place of a word with `*`, `?` or `[…]`, down to the first part of the path that
+    /// has one.
+    fn matching(&self, word: &str) -> Vec<PathBuf> {
+        let (before, rest) = word.split_at(word.find(PATTERN).unwrap_or(word.len()));
+        let (dir, begin) = match before.rfind('/') {
+            Some(at) => before.split_at(at + 1),
+            None => ("", before),
+        };
+        let part = rest.split('/').next().unwrap_or_default();
+        let is_end = |c: char| PATTERN.contains(&c) || c == ']';
+        let end = part.rsplit(is_end).next().unwrap_or_default();
+        let entries = self.cwd.join(dir).read_dir().into_iter().flatten();
+        let entries = entries.flatten().take(MATCHING);
+        let fits = |name: &str| {
+            // No pattern stands for a dot in front.
+            name.starts_with(begin)
+                && name.ends_with(end)
+                && (!begin.is_empty() || !name.starts_with('.'))
+        };
+        let found = entries.filter(|entry| fits(&entry.file_name().to_string_lossy()));
+        found.map(|entry| entry.path()).collect()
     }
 
     /// Returns what it is known by.
@@ -363,6 +399,15 @@ impl Command<'_> {
     }
 }
 
+/// Returns true for a word that the shell may put other words in the place of.
+fn has_pattern(word: &str) -> bool {
+    let is_set = || {
+        word.split_once('[')
+            .is_some_and(|(_, rest)| rest.contains(']'))
+    };
+    word.contains(['*', '?']) || is_set()
+}
+
 fn holds_marked(undo: &undo::Store, path: &Path) -> bool {
     let size = path.metadata().ok().filter(Metadata::is_file);
     size.is_some_and(|metadata| undo.marks.may_hold(metadata.len()))
@@ -380,7 +425,7 @@ pub(super) fn state(command: &str, marks: &Marks) -> Option<String> {
     })
 }
 
-/// Returns true for a file that an untrusted run wrote, and that is no document.
+/// Returns true for a file that an untrusted run wrote, and that is not a document.
 fn may_be_run(undo: &undo::Store, workspace: &Path, path: &Path) -> bool {
     let is_asked = || is_asked(undo, workspace, path) && !is_being_written(undo, workspace, path);
     !is_document(path) && !is_git_data(path) && !is_asked()
@@ -414,12 +459,12 @@ fn is_asked(undo: &undo::Store, workspace: &Path, path: &Path) -> bool {
     undo.marks.was_asked(&key, || ContentId::at(path).ok())
 }
 
-/// Returns true for a file that a command which runs yet may have written, and that nobody may have wanted.
+/// Returns true for a file that a command which runs yet, or a tool server, may have written, and that nobody may have wanted.
 fn is_being_written(undo: &undo::Store, workspace: &Path, path: &Path) -> bool {
     let key = key_of(workspace, path);
     let is_covered = |metadata: &Metadata| {
-        let periods = &undo.marks.periods;
-        periods.cover_unasked(&key, changed_at(metadata))
+        undo.marks
+            .is_doubtful(&key, metadata, || ContentId::at(path).ok())
     };
     path.symlink_metadata()
         .is_ok_and(|metadata| is_covered(&metadata))

@@ -1,4 +1,4 @@
-//! Finds the one place that an edit means, and says what stands there instead when there is none.
+//! Finds the one place that an edit means, and says what is there instead when there is none.
 
 /// Lines around the best match that are shown.
 const AROUND: usize = 2;
@@ -113,7 +113,7 @@ fn nearest(text: &str, old: &str) -> String {
     format!("{why}The nearest lines are:\n{shown}")
 }
 
-/// Returns lines as `read` shows them; `before` stand above them.
+/// Returns lines as `read` shows them; `before` are above them.
 fn numbered(before: usize, lines: &[&str]) -> String {
     let shown = (before + 1..).zip(lines);
     let shown: Vec<String> = shown

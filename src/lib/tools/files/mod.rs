@@ -39,14 +39,9 @@ impl Files {
         &self,
         key: &str,
         metadata: &Metadata,
-        content: impl FnOnce() -> Option<ContentId>,
+        content: impl Fn() -> Option<ContentId>,
     ) -> Option<Provenance> {
-        let marks = &self.undo.marks;
-        let by_content = || {
-            marks.may_hold(metadata.len())
-                && content().is_some_and(|content| marks.has_content(&content))
-        };
-        let is_marked = marks.has_file(key, metadata) || by_content();
+        let is_marked = self.undo.marks.is_marked(key, metadata, content);
         is_marked.then(|| Provenance::File(visible(key)))
     }
 }
@@ -64,4 +59,4 @@ pub(super) fn all(needs: &Needs) -> Vec<Arc<dyn Tool>> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

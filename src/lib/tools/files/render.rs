@@ -1,4 +1,4 @@
-//! How files and directories are shown to the model.
+//! Output of files and directories for the model.
 
 use std::io::BufRead;
 
@@ -30,7 +30,7 @@ impl Window {
     }
 }
 
-/// Returns the lines of a file in the window, each as `N<TAB>line`, and how to go on when something follows:
+/// Returns the lines of a file in the window, each as `N<TAB>line`, and how to continue when something follows:
 /// `rest` says of how much. A file of any length takes the memory of one page.
 pub(super) fn lines(
     mut file: impl BufRead,

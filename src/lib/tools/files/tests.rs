@@ -51,7 +51,7 @@ fn house() -> House {
     }
 }
 
-fn context() -> Context {
+pub(in crate::tools) fn context() -> Context {
     let sender = Sender {
         id: "cli".into(),
         name: "cli".into(),
@@ -68,7 +68,7 @@ fn context() -> Context {
     );
     Context {
         call_id: String::new(),
-        team: None,
+        spawner: None,
         run_id: "run".into(),
         session_id: "s".into(),
         session: crate::session::IndexEntry::default(),
@@ -87,7 +87,7 @@ fn context() -> Context {
         approved: None,
         untrusted: false,
         private_words: Vec::new(),
-        consent: Default::default(),
+        ask_owner: Default::default(),
         progress: crate::agent::tool::Progress::default(),
         cancel: CancellationToken::new(),
     }
@@ -334,7 +334,7 @@ fn files_are_written_and_edited_in_the_workspace_and_where_the_settings_allow() 
     assert_eq!(house.is("a/b").as_deref(), Some("z\ny\n"));
     assert_eq!(
         house.write("~/mine/new/c", "c"),
-        "wrote ~/mine/new/c: 1 lines, 1 bytes"
+        "wrote ~/mine/new/c: 1 line, 1 byte"
     );
     assert_eq!(house.read("~/mine/new/c"), "1\tc\n");
     assert_eq!(
@@ -434,6 +434,39 @@ fn a_change_of_what_shapes_the_agent_is_asked_about_as_a_diff_of_the_text_that_i
     };
     let asked = write.question(&args, &serde_json::json!({}));
     assert_eq!(asked.text, "write SOUL.md:\n+ kind\n");
+    let args = WriteArgs {
+        path: "a.md".to_owned(),
+        content: "kind\n".to_owned(),
+    };
+    let asked = write.question(&args, &serde_json::json!({}));
+    assert_eq!(asked.text, "write a.md: 1 line, 5 bytes:\nkind\n");
+}
+
+#[test]
+fn an_edit_that_finds_no_one_place_is_known_to_fail_before() {
+    let house = house();
+    house.put("a.md", b"one\ntwo\ntwo\n");
+    let edit = Edit(house.files.clone());
+    let failure = |path: &str, old: &str| {
+        let args = EditArgs {
+            path: path.to_owned(),
+            old_string: old.to_owned(),
+            new_string: "three".to_owned(),
+            replace_all: false,
+        };
+        edit.certain_failure(&args)
+            .map(|failure| house.said(failure))
+    };
+    assert_eq!(failure("a.md", "one"), None);
+    for (path, old, expected) in [
+        ("a.md", "four", "old_string does not stand there"),
+        ("a.md", "two", "old_string stands there 2 times"),
+        ("b.md", "one", "b.md is not found"),
+    ] {
+        let said = failure(path, old).expect("it fails");
+        assert!(said.contains(expected), "{said}");
+    }
+    assert_eq!(house.is("a.md").as_deref(), Some("one\ntwo\ntwo\n"));
 }
 
 #[test]
@@ -469,7 +502,7 @@ fn what_shapes_the_agent_asks_and_is_written_only_with_a_yes() {
     );
     assert_eq!(
         house.write_in("SOUL.md", "kind", &approved),
-        "wrote SOUL.md: 1 lines, 4 bytes"
+        "wrote SOUL.md: 1 line, 4 bytes"
     );
     assert!(
         house
@@ -525,6 +558,35 @@ fn what_a_change_reaches_depends_on_whose_file_it_is() {
     ] {
         assert_eq!(house.files.reach(&house.path(path)), expected, "{path}");
     }
+}
+
+#[test]
+fn the_memory_of_every_prompt_is_the_owners_when_they_read_it_or_dictated_it() {
+    let house = house();
+    let marks = &house.files.undo.marks;
+    let is_marked = || marks.is_marked_at("MEMORY.md", &house.at("MEMORY.md"));
+    let untrusted = Context {
+        untrusted: true,
+        ..context()
+    };
+    let approved = Context {
+        approved: Some(serde_json::Value::Null),
+        ..untrusted.clone()
+    };
+    let words = "Likes what a page says.\n";
+    house.write_in("MEMORY.md", words, &untrusted);
+    assert!(is_marked(), "under a rule nobody read it");
+    // The same words, shown to them.
+    house.write_in("MEMORY.md", words, &approved);
+    assert!(!is_marked());
+    house.put("MEMORY.md", b"Unpacked over it by a command.\n");
+    assert!(!is_marked());
+    marks
+        .set_with("MEMORY.md", b"Unpacked over it by a command.\n", by("r"))
+        .unwrap();
+    assert!(is_marked());
+    house.write_in("MEMORY.md", "Likes tea.\n", &context());
+    assert!(!is_marked());
 }
 
 #[test]
@@ -594,11 +656,11 @@ fn what_cannot_be_kept_is_not_changed() {
     assert!(
         house
             .write("large", "x")
-            .contains("more than 64 MB, which is too much to keep"),
+            .contains("larger than 64 MB, too large for an undo record"),
         "{}",
         house.write("large", "x")
     );
-    assert_eq!(house.write("a", "new"), "wrote a: 1 lines, 3 bytes");
+    assert_eq!(house.write("a", "new"), "wrote a: 1 line, 3 bytes");
     assert_eq!(
         std::fs::metadata(house.at("a"))
             .unwrap()

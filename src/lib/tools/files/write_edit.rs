@@ -14,7 +14,7 @@ use super::{Files, MAX_FILE, ToolOutput, blocking};
 use crate::agent::{Context, Question, Reach, Rule};
 use crate::media::inbox;
 use crate::sandbox::Existing;
-use crate::text::{line_diff, sha256_hex, visible};
+use crate::text::{counted, line_diff, sha256_hex, visible};
 use crate::tools::typed::{About, TypedTool};
 use crate::undo::Change;
 use crate::workspace::{ContentId, Marking, PathError, WriteTarget};
@@ -46,7 +46,8 @@ impl TypedTool for Write {
     fn question(&self, args: &WriteArgs, input: &Value) -> Question {
         let WriteArgs { path, content } = args;
         let (lines, bytes) = (content.lines().count(), content.len());
-        let what = format!("{lines} lines, {bytes} bytes:\n{content}");
+        let size = format!("{}, {}", counted(lines, "line"), counted(bytes, "byte"));
+        let what = format!("{size}:\n{content}");
         let after = |_: &str| Some(content.clone());
         self.0.question("write", path, input, &what, after)
     }
@@ -93,6 +94,10 @@ impl TypedTool for Edit {
         self.0.question("edit", &args.path, input, &what, after)
     }
 
+    fn certain_failure(&self, args: &EditArgs) -> Option<ToolOutput> {
+        self.0.failure_of_edit(args)
+    }
+
     async fn run(&self, args: EditArgs, context: &Context) -> ToolOutput {
         let (files, context) = (self.0.clone(), context.clone());
         blocking(move || files.edit(&args, &context)).await
@@ -122,12 +127,12 @@ impl Files {
         if target.is_protected() {
             return Reach::Asks("it shapes the agent itself".to_owned());
         }
-        // Beside the workspace a new file may be one that a program there obeys.
+        // Next to the workspace a new file may be one that a program there obeys.
         if target.is_memory() || !target.is_inside() || is_obeyed(&target.key) {
             return Reach::Acts;
         }
         let marks = &self.undo.marks;
-        // What somebody sent is marked, and theirs all the same.
+        // What somebody sent is marked, and theirs nevertheless.
         let is_received = target.key.split('/').next() == Some(inbox::DIR);
         match target.file.existing() {
             // With damaged marks nobody can tell which files are the owner's.
@@ -183,7 +188,7 @@ impl Files {
         }
     }
 
-    /// Returns the hash of what stands in a file now and what a change does to it, line by line; `None` when it cannot
+    /// Returns the hash of what is in a file now and what a change does to it, line by line; `None` when it cannot
     /// be read, or nothing would change.
     fn change(
         &self,
@@ -213,16 +218,25 @@ impl Files {
             .map_err(|error| unreadable(path, &error))?;
         let before = old.as_ref().zip(source.as_mut());
         self.put(&target, before, content.as_bytes(), None, context)?;
-        if !context.untrusted {
+        if is_read(&target.key, context) {
+            self.note_read(&target.key, content.as_bytes());
+        } else if !context.untrusted {
             // Nothing of the old content is left. If this fails, the file is only marked for longer.
-            let cleared = self.undo.marks.clear(&target.key);
-            cleared.unwrap_or_else(|error| tracing::warn!(%error, "a mark stays"));
+            let marks = &self.undo.marks;
+            let by = context.marking();
+            let doubted = marks.periods.doubted_servers();
+            // Where a tool server may write, too, it is informed that this was not the server.
+            let cleared = match doubted.iter().any(|one| one.covers(&target.key, by.at)) {
+                true => marks.set_on_owners(&target.key, content.as_bytes(), by, true),
+                false => marks.clear(&target.key),
+            };
+            cleared.unwrap_or_else(|error| tracing::warn!(%error, "could not remove the untrusted mark of a file that the owner's words wrote"));
         }
         Ok(format!(
-            "wrote {}: {} lines, {} bytes",
+            "wrote {}: {}, {}",
             visible(path),
-            content.lines().count(),
-            content.len()
+            counted(content.lines().count(), "line"),
+            counted(content.len(), "byte")
         ))
     }
 
@@ -252,16 +266,43 @@ impl Files {
         };
         // What is left of it stays as it was.
         let marks = &self.undo.marks;
-        let asked = from.is_some() && marks.was_asked(&target.key, || Some(content()));
+        let is_doubtful = || marks.is_doubtful(&target.key, &existing.metadata, || Some(content()));
+        let asked =
+            from.is_some() && marks.was_asked(&target.key, || Some(content())) && !is_doubtful();
         let by = from.map(|_| Marking {
             asked,
             ..context.marking()
         });
         let mut source = before.as_bytes();
         let old = Some((&existing, &mut source));
-        self.put(&target, old, after.as_bytes(), by, context)
-            .map(|()| format!("edited {shown}: {count} replaced"))
-            .into()
+        if let Err(why) = self.put(&target, old, after.as_bytes(), by, context) {
+            return ToolOutput::error(why);
+        }
+        if by.is_none() && is_read(&target.key, context) {
+            self.note_read(&target.key, after.as_bytes());
+        }
+        ToolOutput::ok(format!("edited {shown}: {count} replaced"))
+    }
+
+    /// Notes that all of `bytes` is the owner's; a mark that stays is in the log.
+    fn note_read(&self, key: &str, bytes: &[u8]) {
+        let read = self.undo.marks.set_read(key, bytes);
+        read.unwrap_or_else(|error| tracing::warn!(%error, "a mark stays"));
+    }
+
+    /// Returns the answer of an edit that finds no file or no one place in it. The error quotes the file.
+    fn failure_of_edit(&self, args: &EditArgs) -> Option<ToolOutput> {
+        let shown = visible(&args.path);
+        let target = self.path_policy.write_target(&args.path).ok()?;
+        let (target, existing, before) = match self.load(target, &shown) {
+            Ok(loaded) => loaded,
+            Err(why) => return Some(ToolOutput::error(why)),
+        };
+        let (old, new) = (&args.old_string, &args.new_string);
+        let why = replace(&before, old, new, args.replace_all).err()?;
+        let content = || Some(ContentId::of(before.as_bytes()));
+        let from = self.provenance(&target.key, &existing.metadata, content);
+        Some(ToolOutput::error(format!("{shown}: {why}")).marked(from))
     }
 
     /// Returns the file that a change is about, when it may be changed.
@@ -306,7 +347,7 @@ impl Files {
         Ok((target, existing, text))
     }
 
-    /// Puts `bytes` in the place of `old`, whose content is read beside it; `marked`: what was there was untrusted, and some
+    /// Puts `bytes` in the place of `old`, whose content is read next to it; `marked`: what was there was untrusted, and some
     /// of it is left.
     fn put(
         &self,
@@ -341,8 +382,8 @@ impl Files {
             .map_err(|error| format!("{shown} was not changed: {error}"))?;
         // On the safe side of a crash: a mark comes before the words, and goes after them.
         // What shapes the agent the owner has read in the question, word by word.
-        let is_agreed = context.approved.is_some() && (target.is_protected() || key == "MEMORY.md");
-        let of_run = context.untrusted && !is_agreed;
+        let is_agreed = context.approved.is_some() && target.is_protected();
+        let of_run = context.untrusted && !is_agreed && !is_read(key, context);
         if let Some(by) = of_run.then(|| context.marking()).or(marked) {
             let marks = &self.undo.marks;
             // What was the owner's stays theirs, and what they have somebody add to becomes it: a later run asks before it
@@ -364,6 +405,12 @@ impl Files {
         }
         Ok(())
     }
+}
+
+/// Returns true when what a call writes into the memory of every prompt is the owner's: they read it in the question, word by
+/// word, or nothing untrusted was read before.
+fn is_read(key: &str, context: &Context) -> bool {
+    key == "MEMORY.md" && (context.approved.is_some() || !context.untrusted)
 }
 
 fn unreadable(path: &str, error: &std::io::Error) -> String {

@@ -9,6 +9,7 @@ use crate::agent::{Context, ToolOutput};
 use crate::memory::facts::commitments::{Change, Commitment, Status, is_deadline};
 use crate::tools::typed::{About, Property, TypedTool};
 use crate::tools::{Needs, blocking};
+use crate::undo::Deed;
 
 pub(super) struct CommitmentUpdate(pub(super) Arc<Needs>);
 
@@ -39,13 +40,18 @@ impl TypedTool for CommitmentUpdate {
     };
 
     async fn run(&self, args: Args, context: &Context) -> ToolOutput {
-        let (needs, viewer) = (self.0.clone(), context.viewer.clone());
+        let (needs, context) = (self.0.clone(), context.clone());
         blocking(move || {
             let id = i64::try_from(args.id).unwrap_or(0);
-            let changed = needs.memory.update_commitment(&viewer, id, change(&args)?);
+            let changed = needs
+                .memory
+                .update_commitment(&context.viewer, id, change(&args)?);
             let changed = changed.map_err(|error| error.to_string())?;
             // A reminder may have to be moved, or to go.
             needs.memory.tell_news();
+            if changed.is_some() {
+                needs.note_deed(&context, Deed::Noted);
+            }
             changed.as_ref().map(described).ok_or_else(|| {
                 format!("no commitment has the number {id} here; memory names those that are open")
             })

@@ -1,4 +1,4 @@
-//! `memory_forget`: what no longer counts because the owner wants it so. Words erased for good are the owner's own affair,
+//! `memory_forget`: what no longer counts because the owner wants it so. Words erased permanently are the owner's own affair,
 //! in a shell: `agent-consolidate forget --hard`.
 
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::memory::{Scope, Viewer, consolidate, items};
 use crate::text::visible;
 use crate::tools::typed::{About, Property, TypedTool};
 use crate::tools::{Needs, blocking};
-use crate::undo::Change;
+use crate::undo::{Change, Deed};
 
 /// Facts that are named when several are meant.
 const MAX_NAMED: usize = 10;
@@ -40,7 +40,11 @@ impl TypedTool for Forget {
     async fn run(&self, args: Args, context: &Context) -> ToolOutput {
         let (needs, context) = (self.0.clone(), context.clone());
         blocking(move || match (args.fact.trim(), args.id.trim()) {
-            (fact, "") if !fact.is_empty() => forget_fact(&needs, &context.viewer, fact),
+            (fact, "") if !fact.is_empty() => {
+                let told = forget_fact(&needs, &context.viewer, fact)?;
+                needs.note_deed(&context, Deed::Forgot);
+                Ok(told)
+            }
             ("", id) if !id.is_empty() => remove_item(&needs, &context, id),
             _ => Err("give either fact or id".to_owned()),
         })
@@ -123,11 +127,9 @@ fn remove_item(needs: &Needs, context: &Context, id: &str) -> Result<String, Str
         .file
         .remove(&old)
         .map_err(|error| failed(error.to_string()))?;
-    needs
-        .undo
-        .marks
-        .clear(&target.key)
-        .unwrap_or_else(|error| tracing::warn!(%error, "a mark stays"));
+    needs.undo.marks.clear(&target.key).unwrap_or_else(
+        |error| tracing::warn!(%error, "could not remove the untrusted mark of a deleted file"),
+    );
     // It is not found any more, and what it stated follows.
     needs.memory.refresh();
     needs.memory.tell_news();

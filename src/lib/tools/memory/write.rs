@@ -1,4 +1,4 @@
-//! `memory_write` and `remember`: what the agent keeps for good, for its owner or of a person.
+//! `memory_write` and `remember`: what the agent keeps permanently, for its owner or of a person.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,12 +16,13 @@ use crate::sandbox::{BeneathError, Root};
 use crate::text::{hidden_chars, shorten, visible};
 use crate::tools::typed::{About, Property, TypedTool};
 use crate::tools::{Needs, blocking, contact_names};
+use crate::undo::Deed;
 use crate::{clock, people};
 
 /// From this size on a person's episodes continue in a new file, and the longest file that is moved aside, bytes.
 const FULL_EPISODES: usize = 1 << 20;
 const MAX_EPISODES: u64 = 16 << 20;
-/// The size of the file of a person or group that is no owner's, bytes.
+/// The size of the file of a person or group that is not an owner's, bytes.
 const FULL_OF_GUEST: usize = 256 << 10;
 /// How an episode begins.
 const EPISODE_HEAD: &str = "# Memory from ";
@@ -155,6 +156,7 @@ fn write(needs: &Needs, args: WriteArgs, context: &Context) -> Result<String, St
     // Found from now on, whatever comes next.
     needs.memory.refresh();
     needs.memory.tell_news();
+    needs.note_deed(context, Deed::Noted);
     Ok(format!("kept as workspace/{key}{before}"))
 }
 
@@ -179,7 +181,7 @@ fn before(needs: &Needs, stated: &Stated) -> String {
     })
 }
 
-/// Marks a file of the memory that was written by a model that had read untrusted words.
+/// Marks a file of the memory that was written by a model that had read untrusted text.
 fn mark(needs: &Needs, key: &str, context: &Context) -> Result<(), String> {
     if !context.untrusted {
         return Ok(());
@@ -194,7 +196,7 @@ impl Remember {
     /// Returns whom the name of the person means, where the owner has not confirmed it.
     fn meant(&self, args: &RememberArgs) -> Option<String> {
         let person = args.person.as_deref()?.trim();
-        contact_names::unconfirmed(self.0.memory.home(), person)
+        contact_names::unconfirmed(&self.0, person)
     }
 }
 
@@ -253,7 +255,7 @@ impl TypedTool for Remember {
                     let person = args.person.map(|name| name.trim().to_owned());
                     let person = person.filter(|name| *name != context.person);
                     if let (Some(name), true) = (&person, context.approved.is_some()) {
-                        contact_names::confirm(needs.memory.home(), name);
+                        contact_names::confirm(&needs, name);
                     }
                     person_file(&person.map_or(speaker, |name| person_id(&needs, &name))?)?
                 }
@@ -278,13 +280,14 @@ impl TypedTool for Remember {
                 needs.memory.refresh();
                 needs.memory.tell_news();
             }
+            needs.note_deed(&context, Deed::Noted);
             Ok(format!("noted in workspace/{}", path.display()))
         })
         .await
     }
 }
 
-/// Returns true in the turn of somebody who is no owner: they see what was said in their conversation.
+/// Returns true in the turn of somebody who is not an owner: they see what was said in their conversation.
 fn is_guest(context: &Context) -> bool {
     let chat = Scope::Chat(context.conversation.0.clone());
     context.viewer.may_see(&chat)
@@ -361,7 +364,7 @@ fn append_episode(
         Err(error) => return Err(error.to_string()),
     };
     // A restart may note the same once more.
-    // At the beginning of a line: it may stand in their words, too.
+    // At the beginning of a line: it may be in their words, too.
     let written = format!("\n{}", String::from_utf8_lossy(&file));
     let head = format!("\n{EPISODE_HEAD}");
     let mut newest = written.rsplit(head.as_str()).take(SAME_WITHIN);

@@ -1,4 +1,4 @@
-//! What an answer of a server is, and its bytes as text.
+//! The content type of a response, and its bytes as text.
 
 use encoding_rs::{Encoding, UTF_8, WINDOWS_1252};
 
@@ -169,7 +169,7 @@ mod tests {
             b"<META http-equiv='Content-Type' content='text/html; charset=KOI8-R'>\xf4\xc5\xd3\xd4";
         assert!(decode(old, None, true).ends_with("Тест"));
         assert!(decode(b"<meta charset='utf-16'>gr\xc3\xbc", None, true).ends_with("grü"));
-        // The server's word goes before the page's, and what is no name counts for nothing.
+        // The server's word goes before the page's, and what is not a name counts for nothing.
         check(
             b"<meta charset=koi8-r>\xfc",
             Some("latin1"),

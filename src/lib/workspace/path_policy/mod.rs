@@ -52,7 +52,7 @@ fn words(error: &BeneathError) -> String {
     })
 }
 
-/// The workspace and the directories beside it that tools may use, and those they may never use.
+/// The workspace and the directories in addition to it that tools may use, and those they may never use.
 #[derive(Debug)]
 pub struct PathPolicy {
     workspace: Arc<Root>,
@@ -88,7 +88,7 @@ impl WriteTarget {
         self.inside && is_memory(Path::new(&self.key))
     }
 
-    /// Returns true when it lies in the workspace.
+    /// Returns true when it is in the workspace.
     pub fn is_inside(&self) -> bool {
         self.inside
     }
@@ -131,8 +131,8 @@ impl PathPolicy {
         &self.workspace
     }
 
-    /// Returns the path_policy of a workspace and the directories `allowed` beside it, which need not be there
-    /// yet. Nothing in the directories `hidden` is ever used, but for the workspace.
+    /// Returns the path_policy of a workspace and the directories `allowed` in addition to it, which need not be there
+    /// yet. Nothing in the directories `hidden` is ever used, except for the workspace.
     pub fn new(workspace: Arc<Root>, allowed: Vec<PathBuf>, hidden: Vec<PathBuf>) -> Self {
         let real = |dir: PathBuf| dir.canonicalize().unwrap_or(dir);
         Self {

@@ -1,4 +1,4 @@
-//! What `agent-daemon init` writes: a home that works at once, with every setting explained.
+//! The files that `agent-daemon init` writes: a home that works at once, with every setting explained.
 
 use std::borrow::Cow;
 use std::fs::{DirBuilder, OpenOptions};
@@ -52,7 +52,7 @@ pub fn without_template<'a>(shown: &str, text: &'a str) -> Cow<'a, str> {
 /// A file of the new home.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Created {
-    /// Where it stands.
+    /// Where it is.
     pub path: PathBuf,
     /// What happened to it.
     pub fate: Fate,
@@ -67,12 +67,12 @@ pub enum Fate {
     Kept,
 }
 
-/// Makes the directories of `home` and writes the files that are missing, 0600; whatever stands at
+/// Makes the directories of `home` and writes the files that are missing, 0600; whatever is at
 /// a file's place, a dangling link too, is kept. `zone` becomes the agent's time zone. Returns all
 /// files in the order they were looked at.
 ///
 /// # Errors
-/// [`Error`] with the path; files that were written before it stay, and a second call goes on.
+/// [`Error`] with the path; files that were written before it stay, and a second call continues.
 pub fn init(home: &Home, zone: Tz) -> Result<Vec<Created>, Error> {
     home.create()?;
     let providers = home.providers_dir();

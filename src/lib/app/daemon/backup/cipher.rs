@@ -18,6 +18,9 @@ const AGE: [&[u8]; 2] = [
 ];
 const GPG_TEXT: &[u8] = b"-----BEGIN PGP MESSAGE-----";
 
+/// How lines begin that gpg writes for programs.
+const GPG_STATUS: &str = "[GNUPG:]";
+
 /// The program that encrypts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Program {
@@ -72,8 +75,8 @@ impl Program {
         })
     }
 
-    /// Waits for the end of `child`; what it complained of is the failure.
-    fn end(self, mut child: Child, doing: &str) -> Result<(), Failure> {
+    /// Waits for the end of `child` and returns what it complained of; `None` when it did its work.
+    fn complaint(self, mut child: Child) -> Result<Option<String>, Failure> {
         let mut said = String::new();
         if let Some(stderr) = &mut child.stderr {
             // What cannot be read is not quoted.
@@ -84,20 +87,34 @@ impl Program {
             .wait()
             .map_err(|error| Failure::io(format!("{name} cannot be waited for: {error}")))?;
         if status.success() {
-            return Ok(());
+            return Ok(None);
         }
-        let said: Vec<&str> = said
+        if said.trim().is_empty() {
+            said = status.to_string();
+        }
+        Ok(Some(said))
+    }
+
+    fn refused(self, exit: Exit, doing: &str, said: &str) -> Failure {
+        let words: Vec<&str> = said
             .lines()
             .map(str::trim)
-            .filter(|line| !line.is_empty())
+            .filter(|line| !line.is_empty() && !line.starts_with(GPG_STATUS))
             .collect();
-        let why = match said.is_empty() {
-            true => status.to_string(),
-            false => said.join("; "),
-        };
-        Err(Failure::failed(format!(
-            "{name} cannot {doing} the backup: {why}"
-        )))
+        let (name, why) = (self.name(), words.join("; "));
+        Failure::new(exit, format!("{name} cannot {doing} the backup: {why}"))
+    }
+
+    /// Returns whether no key or passphrase for the backup was given; else it is damaged. gpg's words are in the language of
+    /// the user, its status lines are not (doc/DETAILS of GnuPG); age has no others.
+    fn lacks_key(self, said: &str) -> bool {
+        let says = |words: &str| said.contains(words);
+        match self {
+            Self::Age => {
+                says("no identity matched") || says("error: reading \"") || says("passphrase")
+            }
+            Self::Gpg => says("[GNUPG:] ENC_TO ") && !says("[GNUPG:] DECRYPTION_KEY "),
+        }
     }
 
     /// Decrypts `from` into `to`.
@@ -109,7 +126,9 @@ impl Program {
     ) -> Result<(), Failure> {
         let mut arguments: Vec<&OsStr> = match self {
             Self::Age => vec!["--decrypt".as_ref()],
-            Self::Gpg => vec!["--quiet".as_ref(), "--decrypt".as_ref()],
+            Self::Gpg => ["--quiet", "--status-fd", "2", "--decrypt"]
+                .map(OsStr::new)
+                .to_vec(),
         };
         match (self, identity) {
             (Self::Age, Some(file)) => arguments.extend(["--identity".as_ref(), file.as_os_str()]),
@@ -121,7 +140,15 @@ impl Program {
             (Self::Gpg, _) => {}
         }
         let child = self.start(&arguments, from.into(), to.into())?;
-        self.end(child, "decrypt")
+        match self.complaint(child)? {
+            None => Ok(()),
+            Some(said) if self.lacks_key(&said) => {
+                Err(self.refused(Exit::Failed, "decrypt", &said))
+            }
+            Some(said) => Err(self
+                .refused(Exit::Data, "decrypt", &said)
+                .hint("nothing was written; the backup is damaged: take an older one")),
+        }
     }
 }
 
@@ -191,8 +218,10 @@ impl Cipher {
             None => Err(Failure::bug("a pipe is missing")),
         };
         // A program that ended early says why; the broken pipe does not.
-        self.program.end(child, "encrypt")?;
-        written
+        match self.program.complaint(child)? {
+            None => written,
+            Some(said) => Err(self.program.refused(Exit::Failed, "encrypt", &said)),
+        }
     }
 }
 

@@ -16,7 +16,7 @@ use serde_json::json;
 use crate::app::cli;
 use crate::app::cli::{Exit, Failure, Shared};
 use crate::backup;
-use crate::backup::{Contents, Options, Proof, Record, Report};
+use crate::backup::{Began, Contents, Options, Proof, Record, Report};
 use crate::clock;
 use crate::config;
 use crate::config::{Environment, Home};
@@ -35,7 +35,7 @@ pub(super) struct Backup {
     /// Keep only the newest N backups of the directory PATH
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     keep: Option<u16>,
-    /// With .env and the keys that login stored: whoever has the file has your keys
+    /// With .env and the keys that login stored: anyone who has the file has your keys
     #[arg(long)]
     with_secrets: bool,
     /// Do not encrypt, whatever agent.toml says
@@ -71,7 +71,7 @@ pub(super) fn backup(shared: &Shared, wanted: &Backup, json: bool) -> Result<Exi
 
 /// Writes down how it ended, for doctor: a timer fails where nobody looks.
 fn note(home: &Home, wanted: &Backup, failure: Option<&Failure>) {
-    // One that cannot be read is begun anew: it says when a backup was made, not what is in it.
+    // One that cannot be read is begun again: it says when a backup was made, not what is in it.
     let mut record = Record::read(home).unwrap_or_default();
     let (command, now) = (again(wanted), clock::now_ms());
     match failure {
@@ -117,7 +117,11 @@ fn make(
     env: &Environment,
     home: &Home,
 ) -> Result<Exit, Failure> {
-    home.create()?;
+    match home.create() {
+        // What is there is backed up nevertheless.
+        Err(config::Error::Io { source, .. }) if sys::is_no_room(&source) => {}
+        made => made?,
+    }
     let options = Options {
         secrets: wanted.with_secrets,
     };
@@ -126,8 +130,18 @@ fn make(
         false => Cipher::of(&settings(home, env)?),
     };
     let cipher = cipher.as_ref();
+    let temporary = env
+        .get("TMPDIR")
+        .map_or_else(|| "/tmp".into(), PathBuf::from);
+    let mut source = Source {
+        home,
+        options,
+        cipher,
+        elsewhere: vec![temporary],
+        command: again(wanted),
+    };
     if wanted.path == Path::new(PIPE) {
-        return to_stdout(shared, home, options, cipher, wanted.keep);
+        return to_stdout(shared, &source, wanted.keep);
     }
     let dir = directory(&wanted.path, wanted.keep)?;
     let now = clock::now_ms();
@@ -135,7 +149,12 @@ fn make(
         Some(dir) => backup::new_path(dir, now, Cipher::suffix(cipher)),
         None => wanted.path.clone(),
     };
-    let report = to_file(home, options, cipher, &path)?;
+    if cipher.is_none() {
+        // Next to one that is encrypted nothing may lie that is not.
+        let beside = absolute(&path).parent().map(Path::to_owned);
+        source.elsewhere.splice(..0, beside);
+    }
+    let report = to_file(&source, &path)?;
     let removed = match (&dir, wanted.keep) {
         (Some(dir), Some(keep)) => backup::prune(dir, usize::from(keep), &path, now)?,
         _ => Vec::new(),
@@ -187,13 +206,27 @@ fn settings(home: &Home, env: &Environment) -> Result<config::Backup, Failure> {
     Ok(settings.backup)
 }
 
-fn to_stdout(
-    shared: &Shared,
-    home: &Home,
+/// What is backed up, and how.
+struct Source<'a> {
+    home: &'a Home,
     options: Options,
-    cipher: Option<&Cipher>,
-    keep: Option<u16>,
-) -> Result<Exit, Failure> {
+    cipher: Option<&'a Cipher>,
+    /// Where databases are copied to when the home is full or only read, the best first.
+    elsewhere: Vec<PathBuf>,
+    /// What does it again, behind the name of the program.
+    command: String,
+}
+
+impl Source<'_> {
+    fn write(&self, out: &mut dyn Write) -> Result<Report, Failure> {
+        let report = backup::write(self.home, self.options, &self.elsewhere, &mut *out)?;
+        out.flush()
+            .map_err(sys::Error::at("write", Path::new("the backup")))?;
+        Ok(report)
+    }
+}
+
+fn to_stdout(shared: &Shared, source: &Source<'_>, keep: Option<u16>) -> Result<Exit, Failure> {
     if keep.is_some() {
         return Err(Failure::usage(
             "--keep wants a directory, and - is standard output",
@@ -203,32 +236,21 @@ fn to_stdout(
         return Err(Failure::usage("a backup is not for a terminal")
             .hint("agent-daemon backup - | ssh HOST 'cat > agent.tar'"));
     }
-    let report = match cipher {
-        Some(cipher) => cipher.encrypt(Stdio::inherit(), |out| write(home, options, out))?,
-        None => write(home, options, &mut io::BufWriter::new(io::stdout().lock()))?,
+    let report = match source.cipher {
+        Some(cipher) => cipher.encrypt(Stdio::inherit(), |out| source.write(out))?,
+        None => source.write(&mut io::BufWriter::new(io::stdout().lock()))?,
     };
-    say(shared, &report, cipher.map(|cipher| cipher.program));
+    say(shared, &report, source.cipher.map(|cipher| cipher.program));
     Ok(Exit::Ok)
 }
 
-fn write(home: &Home, options: Options, out: &mut dyn Write) -> Result<Report, Failure> {
-    let report = backup::write(home, options, &mut *out)?;
-    out.flush()
-        .map_err(sys::Error::at("write", Path::new("the backup")))?;
-    Ok(report)
-}
-
-/// Writes to a draft beside `path`, which takes its name when all of it is on the disk.
-fn to_file(
-    home: &Home,
-    options: Options,
-    cipher: Option<&Cipher>,
-    path: &Path,
-) -> Result<Report, Failure> {
+/// Writes to a draft next to `path`, which takes its name when all of it is on disk.
+fn to_file(source: &Source<'_>, path: &Path) -> Result<Report, Failure> {
     may_replace(path)?;
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(backup::DRAFT);
     let draft = path.with_file_name(name);
+    began(source, &draft);
     let fail = |op| sys::Error::at(op, &draft);
     let file = File::options()
         .write(true)
@@ -238,12 +260,12 @@ fn to_file(
         .open(&draft)
         .map_err(fail("write"))?;
     let write_all = || {
-        let report = match cipher {
+        let report = match source.cipher {
             Some(cipher) => {
                 let out = file.try_clone().map_err(fail("write"))?;
-                cipher.encrypt(out.into(), |out| write(home, options, out))?
+                cipher.encrypt(out.into(), |out| source.write(out))?
             }
-            None => write(home, options, &mut io::BufWriter::new(&file))?,
+            None => source.write(&mut io::BufWriter::new(&file))?,
         };
         file.sync_all().map_err(fail("write"))?;
         std::fs::rename(&draft, path).map_err(sys::Error::at("write", path))?;
@@ -256,6 +278,21 @@ fn to_file(
         let _ = std::fs::remove_file(&draft);
     }
     written
+}
+
+/// Writes down that a backup begins, for doctor when it is killed; `note` then says how it ended.
+fn began(source: &Source<'_>, draft: &Path) {
+    if backup::is_under_way(source.home) {
+        return;
+    }
+    let mut record = Record::read(source.home).unwrap_or_default();
+    record.began = Some(Began {
+        at: clock::now_ms(),
+        draft: absolute(draft),
+        command: source.command.clone(),
+    });
+    // Where nothing can be written, that is told in the end.
+    let _ = record.write(source.home);
 }
 
 /// Refuses a file that is there and not known to be a backup; an encrypted one cannot be looked into.
@@ -401,7 +438,7 @@ fn print_proof(proof: &Proof) {
     }
 }
 
-/// A backup as a file beside the home, removed in the end.
+/// A backup as a file next to the home, removed in the end.
 struct Spooled(PathBuf);
 
 impl Spooled {

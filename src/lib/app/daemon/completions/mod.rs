@@ -76,7 +76,7 @@ fn generate(shell: Generator, mut command: Command) -> String {
     String::from_utf8_lossy(&script).into_owned()
 }
 
-/// Makes flags of the options that may stand alone (`--wait`, `--wait=60`): bash and fish would take
+/// Makes flags of the options that may be alone (`--wait`, `--wait=60`): bash and fish would take
 /// the next word for their value.
 fn values_may_miss(command: Command) -> Command {
     let alone = |arg: &clap::Arg| {
@@ -87,6 +87,7 @@ fn values_may_miss(command: Command) -> Command {
         if alone(&arg) {
             arg.num_args(0)
                 .require_equals(false)
+                .allow_negative_numbers(false)
                 .default_missing_value(None)
                 .action(ArgAction::SetTrue)
         } else {
@@ -105,7 +106,7 @@ fn bash(command: Command) -> String {
     generate(Generator::Bash, values_may_miss(command)).replace(&compared, &set)
 }
 
-/// clap_complete leaves out for fish which words may stand behind a verb.
+/// clap_complete leaves out for fish which words may be behind a verb.
 fn fish(command: Command) -> String {
     let under = command.get_name().replace('-', "_");
     let mut words = String::new();

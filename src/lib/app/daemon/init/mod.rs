@@ -13,6 +13,8 @@ mod telegram;
 
 use std::io::IsTerminal;
 
+use serde_json::json;
+
 use crate::app::cli;
 use crate::app::cli::{Exit, Failure, Shared};
 use crate::app::systemd_unit::Unit;
@@ -30,14 +32,22 @@ struct Setup<'a> {
     runtime: tokio::runtime::Runtime,
 }
 
-pub(super) fn init(shared: &Shared, yes: bool) -> Result<Exit, Failure> {
+pub(super) fn init(shared: &Shared, yes: bool, json: bool) -> Result<Exit, Failure> {
     let (env, home) = shared.home()?;
     cli::must_be_whole(&home)?;
     let created = workspace::init(&home, machine_zone(&env))?;
-    let is_asked =
-        !yes && !shared.quiet && std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
+    let is_terminal = || std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
+    let is_asked = !yes && !json && !shared.quiet && is_terminal();
     if is_asked {
         return guide(shared, env, home);
+    }
+    if json {
+        let of = |fate: Fate| -> Vec<String> {
+            let files = created.iter().filter(|file| file.fate == fate);
+            files.map(|file| home.display(&file.path)).collect()
+        };
+        cli::json(&json!({"created": of(Fate::Written), "kept": of(Fate::Kept)}));
+        return Ok(Exit::Ok);
     }
     for file in &created {
         let word = match file.fate {

@@ -1,4 +1,4 @@
-//! Which model answers: a vendor's, with a key that is tried at once, or one on this machine.
+//! The step that selects a model: a vendor's, with a key that is tested at once, or one on this machine.
 
 use std::path::Path;
 use std::time::Duration;

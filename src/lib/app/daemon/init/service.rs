@@ -1,4 +1,4 @@
-//! Whether systemd keeps the agent running.
+//! The step that sets up the systemd service.
 
 use std::path::Path;
 use std::process::{Command, Stdio};

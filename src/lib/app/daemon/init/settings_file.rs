@@ -54,7 +54,7 @@ pub(crate) fn write(path: &Path, text: &str) -> Result<(), Failure> {
     )?)
 }
 
-/// Returns `text` with another value in force, or with one in the place of the line in which it is commented out; `None`
+/// Returns `text` with another value active, or with one in the place of the line in which it is commented out; `None`
 /// where there is neither, or where anything else would change.
 fn with_setting(text: &str, section: &str, key: &str, value: &str) -> Option<String> {
     let path = [section, key];
@@ -75,7 +75,7 @@ pub(super) fn with_value(text: &str, path: &[&str], value: &str) -> Option<Strin
     replaced(text, found.span(), value, path, value)
 }
 
-/// Returns where `#key = …` stands below `[section]`.
+/// Returns where `#key = …` is below `[section]`.
 fn commented_out(text: &str, section: &str, key: &str) -> Option<Range<usize>> {
     let mut here = "";
     let mut start = 0;
@@ -165,7 +165,7 @@ mod tests {
         ] {
             assert_eq!(set(text).as_deref(), Some(expected), "{text:?}");
         }
-        // What looks like the line and is none, and a file that is no TOML, are told instead.
+        // What looks like the line and is none, and a file that is not TOML, are told instead.
         for text in [
             "[providers]\nx = \"\"\"\n#load = []\n\"\"\"\n",
             "[providers]\n#load = []\nx =\n",

@@ -9,7 +9,7 @@ use crate::config::Environment;
 use crate::sys;
 use crate::sys::atomic;
 
-/// What a browser needs to be found and shown; keys of others stand in the rest.
+/// What a browser needs to be found and shown; keys of others are in the rest.
 const PASSED: [&str; 10] = [
     "HOME",
     "PATH",

@@ -63,7 +63,7 @@ pub(crate) async fn code_of(
     state: Option<&Path>,
 ) -> Result<Secret, Failure> {
     let url = flow.url()?;
-    // It lies there until the sign-in has ended, however it ends.
+    // It is there until the sign-in has ended, however it ends.
     let page = state
         .filter(|_| browser::has_screen(env))
         .map(|state| Page::write(state, &url))
@@ -121,7 +121,7 @@ fn gave_up() -> Failure {
     Failure::failed("nothing was stored").hint("agent-daemon login --oauth, when you like")
 }
 
-/// Reads standard input on a thread of its own, which may wait for ever; its end is no answer.
+/// Reads standard input on a separate thread, which may wait forever; its end is not an answer.
 fn lines() -> mpsc::Receiver<String> {
     let (send, receive) = mpsc::channel(1);
     std::thread::spawn(move || {

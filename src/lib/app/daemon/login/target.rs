@@ -1,4 +1,4 @@
-//! Whom a key is for: the provider of a file, or one of the known ones that has no file yet.
+//! The provider of a key: one with a file, or a known one without a file.
 
 use std::path::PathBuf;
 use std::sync::Arc;

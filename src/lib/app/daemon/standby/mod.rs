@@ -12,8 +12,8 @@ use clap::Args;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use super::once::Channels;
 use super::run::{self, End};
+use super::run_options::RunOptions;
 use crate::app::cli;
 use crate::app::cli::{Exit, Failure, Shared};
 use crate::config::{Environment, Home};
@@ -34,7 +34,7 @@ pub(super) struct Arguments {
     /// On the primary: push this home into DIR on HOST (over ssh), on every change
     #[arg(long, value_name = "[HOST:]DIR", conflicts_with_all = ["replica", "promote"])]
     to: Option<String>,
-    /// With .env, channels/ and the keys that login stored: whoever reads the replica has your keys
+    /// With .env, channels/ and the keys that login stored: anyone who reads the replica has your keys
     #[arg(long, requires = "to")]
     with_secrets: bool,
     /// With the daemon stopped: push everything a last time; the agent runs here no more
@@ -86,7 +86,7 @@ pub(super) fn standby(shared: &Shared, wanted: &Arguments, json: bool) -> Result
         return Ok(End::Exit(Exit::Ok));
     }
     if role == Some(Role::Primary) && !wanted.once {
-        return run::run(shared, Channels::default());
+        return run::run(shared, RunOptions::default());
     }
     let mut waiting = Standby::open(&home, &env, replica)?;
     if wanted.once {
@@ -261,7 +261,7 @@ impl From<Error> for Failure {
                         verb("--status")
                     ),
                     Role::HandedOver => format!(
-                        "to take it back, if it was not promoted there: {}",
+                        "on the standby: agent-daemon standby --promote; to take it back, if that was not done there: {}",
                         verb("--promote")
                     ),
                     Role::Replaced => REPLACED.to_owned(),

@@ -1,4 +1,4 @@
-//! What the owner hears of their standby: that this machine took over, and what keeps the other from doing so.
+//! Notifications to the owner about the standby: that this machine took over, and problems that would prevent a takeover.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use crate::standby::TakeOver;
 
 /// Between two looks.
 const LOOK: Duration = Duration::from_secs(60);
-/// The owner is told of an outage once in this time at most, however often the words change.
+/// The owner is notified of an outage once in this time at most, however often the words change.
 const AGAIN: Duration = Duration::from_secs(6 * 3600);
 /// A takeover is told for so long, should nobody be reached before.
 const NEWS_MS: i64 = 24 * 3_600_000;
@@ -33,7 +33,7 @@ pub(in crate::app::daemon) async fn tell(pipeline: Arc<Pipeline>, home: Home) {
                 match pipeline.tell_loss(&alarm).await {
                     Ok(()) => told = Some(Instant::now()),
                     Err(error) => {
-                        tracing::warn!(%error, "the owner could not be told of the standby")
+                        tracing::warn!(%error, "cannot notify the owner of the standby's state")
                     }
                 }
             }

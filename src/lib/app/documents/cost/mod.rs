@@ -78,6 +78,8 @@ pub(crate) struct Cost {
     pub calls: i64,
     /// Calls without a price: they are not in any sum of money.
     pub unpriced_calls: i64,
+    /// Calls that are not in the sums, because their time has not come: a clock was ahead. `all` counts them.
+    pub later_calls: i64,
     /// A line a model, dearest first.
     pub(crate) models: Vec<Model>,
     /// What the groups stand for, when groups were asked for.
@@ -187,7 +189,12 @@ fn at(
         Some(By::Source) => cost::Group::Source,
         Some(By::Day) => cost::Group::Day(zone),
     };
-    let report = cost::report(&ledger, start.unwrap_or(0), group)?;
+    let until = (period != Period::All).then_some(now);
+    let report = cost::report(&ledger, (start.unwrap_or(0), until), group)?;
+    let later_calls = match until {
+        Some(now) => cost::later_calls(&ledger, now)?,
+        None => 0,
+    };
     let total = Line::sum(&report.models);
     let left = |limit: f64, since: i64| -> Result<Option<f64>, db::Error> {
         if limit <= 0.0 {
@@ -215,6 +222,7 @@ fn at(
         cache_read_ratio: total.cache_read_ratio(),
         calls: total.calls,
         unpriced_calls: total.unpriced_calls,
+        later_calls,
         models: report
             .models
             .into_iter()
@@ -233,7 +241,7 @@ fn at(
 /// Days before today whose average is the pace.
 const PACE_DAYS: u64 = 7;
 
-/// Returns what the month will have cost in US dollars when it goes on as in the last seven whole local days, or as many
+/// Returns what the month will have cost in US dollars when it continues as in the last seven whole local days, or as many
 /// as there were since the first call: what is `spent`, what of a day's average today has not cost yet, and the
 /// average for each day that is left. `None` on the first day, when nothing is known of a whole one.
 fn forecast(ledger: &Path, now: i64, zone: Tz, spent: i64) -> Result<Option<f64>, db::Error> {

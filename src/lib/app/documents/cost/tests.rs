@@ -102,6 +102,23 @@ fn start(period: Period, now: &str, zone: Tz) -> Option<String> {
     period.start(ms(now), zone).map(clock::rfc3339)
 }
 
+#[tokio::test]
+async fn what_was_paid_while_a_clock_was_ahead_is_of_no_day_that_has_come() {
+    let house = house();
+    let now = "2026-06-15T12:00:00Z";
+    house.paid("2026-06-15T11:00:00Z", "m", "s", Some(1)).await;
+    house.paid("2026-07-15T11:00:00Z", "m", "s", Some(1)).await;
+    for (period, calls, later) in [
+        (Period::Today, 1, 1),
+        (Period::Week, 1, 1),
+        (Period::Month, 1, 1),
+        (Period::All, 2, 0),
+    ] {
+        let cost = house.ask(now, chrono_tz::UTC, period, Some(By::Day));
+        assert_eq!((cost.calls, cost.later_calls), (calls, later), "{period:?}");
+    }
+}
+
 #[test]
 fn periods_begin_at_local_midnights_across_changes_of_the_clock() {
     // Berlin: 2025-10-26 has 25 hours.
@@ -251,7 +268,7 @@ async fn the_document_is_exact() {
     let caps = json!({"day_usd": 5.0, "month_usd": 0.5, "day_left_usd": 3.99999949, "month_left_usd": 0.0});
     let document = json!({
         "period": "today", "since": "2025-11-21T00:00:00.000Z", "total_cost_usd": 1.00000051, "estimated_usd": 0.0000005,
-        "cache_read_ratio": 1.0 / 103.0, "forecast_usd": null, "calls": 12, "unpriced_calls": 1,
+        "cache_read_ratio": 1.0 / 103.0, "forecast_usd": null, "calls": 12, "unpriced_calls": 1, "later_calls": 0,
         "models": [line("model", json!("primary"), numbers(11, 10, 1.00000051)), line("model", json!("local"), unpriced.clone())],
         "caps": caps
     });

@@ -5,10 +5,11 @@ use super::{Approval, Block, Child, Delivery, Explain, Job, Known, Parent, Waits
 use crate::clock;
 use crate::cost;
 use crate::cost::Call;
+use crate::jobs;
 use crate::message::{Envelope, Role, Usage};
 use crate::queue;
 use crate::queue::{Asking, KEEP, Suspended, Traced};
-use crate::session::{Event, Kind, PromptBlock, PromptTier, Spoken};
+use crate::session::{Event, Kind, PromptBlock, PromptTier, Spoken, block_tokens, cut_blocks};
 use crate::text;
 
 /// Characters of a message and of an answer.
@@ -59,7 +60,7 @@ pub(super) fn assemble(known: &Known) -> Explain {
         run_id: run_id(known),
         received_at: received_at(known).map(clock::rfc3339),
         waits: waits(known, &own),
-        prompt_blocks: prompt.map_or_else(Vec::new, |prompt| blocks(&prompt.blocks, first)),
+        prompt_blocks: blocks(&sent(events), first),
         memories: prompt.map_or_else(Vec::new, |prompt| prompt.memories.clone()),
         steps: steps::steps(known, &own),
         approvals: trace
@@ -178,7 +179,7 @@ fn received_at(known: &Known) -> Option<i64> {
     }
 }
 
-/// Returns how it ended, and why when that was no answer.
+/// Returns how it ended, and why when that was not an answer.
 pub(super) fn ended(input: Option<&Traced>, events: &[Event]) -> (&'static str, Option<String>) {
     let error = events.iter().rev().find_map(|event| match &event.kind {
         Kind::Error { text, .. } => Some(text.clone()),
@@ -255,6 +256,56 @@ fn receipts(events: &[Event]) -> Vec<String> {
         _ => None,
     };
     events.iter().filter_map(receipt).collect()
+}
+
+/// Returns what stood in the first request: what the turn began with, less what was taken out of it until the model answered.
+pub(super) fn sent(events: &[Event]) -> Vec<PromptBlock> {
+    let mut prompts = events.iter().enumerate().rev();
+    let found = prompts.find_map(|(at, event)| match &event.kind {
+        Kind::Prompt(prompt) => Some((at, prompt)),
+        _ => None,
+    });
+    let Some((at, prompt)) = found else {
+        return Vec::new();
+    };
+    let mut blocks = prompt.blocks.clone();
+    let (before, after) = events.split_at(at);
+    let until_answered = after
+        .iter()
+        .take_while(|event| !matches!(event.kind, Kind::Message(_)));
+    let compactions = until_answered.filter_map(|event| match &event.kind {
+        Kind::Compaction(compaction) => Some(compaction),
+        _ => None,
+    });
+    let Some(last) = compactions.last() else {
+        return blocks;
+    };
+    let heard = before.iter().rev().find_map(|event| match &event.kind {
+        Kind::Message(spoken) if spoken.role == Role::User => Some(spoken.message()),
+        _ => None,
+    });
+    if let (Some(whole), Some(longest)) = (heard, last.longest_block) {
+        let mut message = whole.clone();
+        cut_blocks(&mut message, longest);
+        for (block, whole) in message.content.iter().zip(&whole.content) {
+            let lost = block_tokens(whole).saturating_sub(block_tokens(block));
+            let parts = blocks.iter_mut();
+            let longest = parts
+                .filter(|part| part.tier == PromptTier::Message)
+                .max_by_key(|part| part.tokens);
+            if let Some(part) = longest.filter(|_| lost > 0) {
+                (part.tokens, part.cut) = (part.tokens.saturating_sub(lost), true);
+            }
+        }
+    }
+    let all: u64 = blocks.iter().map(|block| block.tokens).sum();
+    let conversation = |block: &&mut PromptBlock| block.tier == PromptTier::Conversation;
+    if let Some(block) = blocks.iter_mut().find(conversation) {
+        let left = last.tokens.1.saturating_sub(all - block.tokens);
+        block.cut |= left < block.tokens;
+        block.tokens = block.tokens.min(left);
+    }
+    blocks
 }
 
 /// Returns the blocks. The vendor says how much it read from its cache; as that is the beginning of the request, the
@@ -369,12 +420,12 @@ fn delivery(part: &queue::Delivery, finished: Option<i64>) -> Delivery {
     }
 }
 
-/// Returns the job whose time an input is: `job:<id>:<time>`.
+/// Returns the job whose time an input is.
 fn job(input: &str, envelope: Option<&Envelope>) -> Option<Job> {
-    let (id, at) = input.strip_prefix("job:")?.rsplit_once(':')?;
+    let (id, at) = jobs::Job::of_key(input)?;
     Some(Job {
         id: id.to_owned(),
-        at: at.parse().ok().map(clock::rfc3339),
+        at: at.map(clock::rfc3339),
         name: envelope.and_then(|envelope| envelope.about.as_ref()?.source.clone()),
     })
 }

@@ -29,7 +29,7 @@ pub(super) fn find(home: &Home, known: &Known, run: &str) -> Result<Option<Found
         }
         tried.insert(session);
     }
-    // Where its input stands in the queue its conversation is known: it has left no line there.
+    // Where its input is in the queue its conversation is known: it has left no line there.
     if known.input().is_some() {
         return Ok(None);
     }

@@ -1,7 +1,7 @@
 //! `explain`: why an answer came as it did. From the message to its waits, what the prompt was made of, what was
 //! remembered, each call of a model and of a tool, what the owner was asked, what it cost and where it went.
 //!
-//! It is read from `queue.db` (14 days), the transcript (for ever) and `cost.db`; what is no longer known is named.
+//! It is read from `queue.db` (14 days), the transcript (forever) and `cost.db`; what is no longer known is named.
 
 mod assemble;
 mod find;
@@ -67,7 +67,7 @@ pub(crate) struct Explain {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub budget_usd: Option<f64>,
     pub receipts: Vec<String>,
-    /// Whether untrusted words may be in its answer; `null` when it is not known.
+    /// Whether untrusted text may be in its answer; `null` when it is not known.
     pub tainted: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub job: Option<Job>,

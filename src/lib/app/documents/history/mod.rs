@@ -48,7 +48,7 @@ pub(crate) struct Events {
     files: Vec<PathBuf>,
     /// Where they go when the conversation starts over.
     archive: PathBuf,
-    /// Everything as it stands there, and not only the conversation.
+    /// Everything as it is there, and not only the conversation.
     full: bool,
 }
 
@@ -216,7 +216,7 @@ impl Serialize for Events {
     }
 }
 
-/// Returns what a reader wants to see of an event; `None` for what is no conversation.
+/// Returns what a reader wants to see of an event; `None` for what is not a conversation.
 fn short(mut kind: Kind, limits: (usize, usize)) -> Option<Kind> {
     match &mut kind {
         Kind::Message(spoken) => {

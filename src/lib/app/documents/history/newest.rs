@@ -12,7 +12,7 @@ use crate::pipeline;
 use crate::session::{Event, Kind};
 use crate::sys;
 
-/// Lines that are looked through for each event that is asked for: what a turn began with is no conversation.
+/// Lines that are looked through for each event that is asked for: what a turn began with is not a conversation.
 const LINES_FOR_ONE: usize = 4;
 
 /// The end of a `history`.

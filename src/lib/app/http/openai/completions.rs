@@ -108,7 +108,7 @@ impl Chunks {
             Piece::Step(_) => String::new(),
             Piece::Accepted(_) => self.chunk(&json!({"role": "assistant", "content": ""}), None),
             Piece::Delta(text) => self.chunk(&json!({"content": text}), None),
-            // The OpenAI protocol has no event for it. Clients show this beside the answer, and SDKs pass over it.
+            // The OpenAI protocol has no event for it. Clients show this next to the answer, and SDKs pass over it.
             Piece::Ask(asked) => {
                 let text = waiting(asked) + "\n";
                 self.chunk(&json!({"reasoning_content": text}), None)

@@ -1,4 +1,4 @@
-//! Which conversation a chat of a client goes on with that names nobody: the client sends all of the chat each time.
+//! Which conversation a chat of a client continues with that names nobody: the client sends all of the chat each time.
 
 use super::{Api, ApiError, Id, Words, text};
 use crate::queue::Exchange;

@@ -8,7 +8,7 @@
 //! The agent keeps its conversations itself. So of the messages of a request the last one of the user is what is said,
 //! `system` and `developer` are what the caller gives with it, and the others, which the agent remembers anyway, are left
 //! out. `user` names who speaks, and with that the conversation. Without it each chat of the client is a conversation
-//! of its own: messages go on with the one of which all that was said and answered is what they end with; any others
+//! of its own: messages continue with the one of which all that was said and answered is what they end with; any others
 //! begin a new one, and what they say was said before comes with them. `model` is `agent`, or a configured model's name.
 //! What tunes a model (`temperature` …) is the agent's own business and has no effect; what would change the form
 //! of the answer (`tools`, `response_format` …) is refused.
@@ -36,7 +36,7 @@ use super::error::ApiError;
 use super::files;
 use super::files::File;
 use super::wait::Answer;
-use super::{Api, body, chat};
+use super::{Api, body, chat, idempotency_key};
 use crate::control::replies::Ask;
 use crate::control::{Id, Words};
 use crate::{clock, text};
@@ -59,8 +59,8 @@ impl Raw {
     /// When its key or its body cannot be.
     async fn of(request: Request) -> Result<Self, ApiError> {
         Ok(Self {
-            key: body::key(request.headers())?,
-            is_retry: body::is_retry(request.headers()),
+            key: idempotency_key::key(request.headers())?,
+            is_retry: idempotency_key::is_retry(request.headers()),
             bytes: body::bytes(request).await?,
         })
     }
@@ -69,7 +69,7 @@ impl Raw {
     /// two routes apart.
     ///
     /// # Errors
-    /// When it cannot be taken in.
+    /// When it cannot be accepted.
     async fn take_in(
         self,
         api: &Api,

@@ -1,7 +1,7 @@
 //! Responses: the newer form, in which one request names the answer that it follows.
 //!
 //! `input` is what is said, or a list of messages as in a completion; `instructions` come with it. With
-//! `previous_response_id` the conversation goes on in which that answer was given. `store` has no effect: what is said
+//! `previous_response_id` the conversation continues in which that answer was given. `store` has no effect: what is said
 //! to the agent is kept as every conversation is.
 
 use std::sync::Arc;
@@ -323,7 +323,7 @@ impl Events {
         events + &self.event("response.completed", json!({"response": whole}))
     }
 
-    /// Something that clients show beside the answer. Once the message has begun it stands in no item of its own,
+    /// Something that clients show next to the answer. Once the message has begun it is in no item of its own,
     /// for items come one after the other: then it is a comment, which SDKs pass over.
     fn thought(&mut self, text: &str) -> String {
         if self.is_open {

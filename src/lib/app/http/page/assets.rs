@@ -8,7 +8,7 @@ use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderMap, HeaderName, IF
 use crate::app::http::body::Named;
 use crate::app::http::error::ApiError;
 
-/// Where they stand.
+/// Where they are.
 const PREFIX: &str = "/assets/";
 const STYLE: &str = "text/css; charset=utf-8";
 const SCRIPT: &str = "text/javascript; charset=utf-8";

@@ -1,4 +1,4 @@
-//! The page at `/media`: what pictures, stickers and films were described as, beside each what was looked at, to be
+//! The page at `/media`: what pictures, stickers and films were described as, next to each what was looked at, to be
 //! corrected by hand. A form of its own writes a file below `[agent] config_path`, or clears an entry of the cache; no
 //! other site's page can send it.
 
@@ -21,7 +21,7 @@ use crate::media;
 use crate::media::descriptions::{Descriptions, Record, Status};
 use crate::sandbox::Root;
 
-/// Where it stands.
+/// Where it is.
 pub(in crate::app::http) const PATH: &str = "/media";
 /// Where the pictures are, each by the id of its description.
 pub(in crate::app::http) const PICTURE: &str = "/media/picture";

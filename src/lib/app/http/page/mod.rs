@@ -34,7 +34,7 @@ use crate::memory::{Memory, Viewer};
 use crate::monitor_state::Lane;
 use html::Html;
 
-/// Where it stands.
+/// Where it is.
 pub(super) const PATH: &str = "/";
 
 /// Returns true for what is shown to a person with a browser.
@@ -56,7 +56,7 @@ const MAX_QUESTION: usize = 400;
 /// Days of the chart.
 const DAYS: i64 = 14;
 
-/// What is asked beside the page.
+/// What is asked in addition to the page.
 #[derive(Debug, Deserialize)]
 pub(super) struct Asked {
     q: Option<String>,
@@ -258,7 +258,7 @@ fn costs(page: &mut Html, home: &Home, env: &Environment, zone: Tz, now: i64) {
     page.raw("<section><h2>Costs</h2>");
     let month = documents::cost(home, env, documents::cost::Period::Month, None);
     let since = clock::start_of_day(clock::local_date(now - (DAYS - 1) * 86_400_000, zone), zone);
-    let days = cost::report(&home.cost_db(), since, cost::Group::Day(zone));
+    let days = cost::report(&home.cost_db(), (since, Some(now)), cost::Group::Day(zone));
     match (month, days) {
         (Ok(month), Ok(days)) => {
             page.raw("<p>").text(&format!(

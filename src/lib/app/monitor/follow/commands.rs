@@ -1,4 +1,4 @@
-//! What a key has the daemon do: through the spool and the FIFO, as agent-send does.
+//! Commands to the daemon by a key: through the spool and the FIFO, as agent-send does.
 
 use std::sync::mpsc::Sender;
 use std::thread::JoinHandle;
@@ -56,7 +56,7 @@ impl Request {
         }
     }
 
-    /// Sends it on a thread of its own, which tells the outcome.
+    /// Sends it on a separate thread, which tells the outcome.
     pub(super) fn send(self, home: &Home, tell: &Sender<Update>) -> JoinHandle<()> {
         let home = home.clone();
         events::spawn("the sender of commands", tell, move |tell| {

@@ -14,7 +14,7 @@ use crate::config::{Environment, Home};
 use crate::memory::{facts, index};
 use crate::secret;
 
-/// What did not change is read again after this all the same: a new day begins, a question expires.
+/// What did not change is read again after this nevertheless: a new day begins, a question expires.
 const AGAIN: Duration = Duration::from_secs(60);
 
 pub(super) struct Reader {

@@ -1,4 +1,4 @@
-//! What is asked before something is done, and what the keys mean: a box upon the screen.
+//! Confirmation dialogs and the help on keys: a box over the screen.
 
 use super::keymap::{Decision, Mode, Ui};
 use super::layout::Area;

@@ -39,7 +39,7 @@ pub(super) enum Update {
     Suspend,
     Continued,
     End,
-    /// Something without which it cannot go on.
+    /// Something without which it cannot continue.
     Broken(Failure),
     Health(Result<Box<Health>, String>),
     /// The newest lines of the log.
@@ -127,7 +127,7 @@ fn is_pressed(key: KeyEvent) -> bool {
     key.kind != KeyEventKind::Release && !(is_alt && matches!(key.code, KeyCode::Char(_)))
 }
 
-/// Returns true when the terminal is gone: who then waits for keys waits for ever.
+/// Returns true when the terminal is gone: who then waits for keys waits forever.
 pub(super) fn is_hung_up() -> bool {
     let gone = PollFlags::POLLHUP | PollFlags::POLLERR | PollFlags::POLLNVAL;
     cli::stdin_events().intersects(gone)

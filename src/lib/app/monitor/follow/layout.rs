@@ -1,4 +1,4 @@
-//! Where everything stands: on a large screen side by side, on a usual one the turns above and one other
+//! The layout: on a large screen side by side, on a usual one the turns above and one other
 //! pane below, on a small one the pane that was chosen.
 
 use crate::app::monitor::frame::Frame;
@@ -66,7 +66,7 @@ pub(super) struct Area {
 pub(super) struct Wish<'a> {
     pub(super) size: Frame,
     pub(super) focus: Pane,
-    /// The pane beside the turns where there is room for one only.
+    /// The pane next to the turns where there is room for one only.
     pub(super) below: Pane,
     pub(super) header: usize,
     pub(super) lines: &'a dyn Fn(Pane, usize) -> usize,

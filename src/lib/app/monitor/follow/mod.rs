@@ -235,7 +235,7 @@ impl Following<'_> {
 }
 
 /// Tells everybody who was started with us to sleep, as the terminal does on Ctrl-Z where it is not raw; we
-/// hear of it as of any signal.
+/// learn of it as of any signal.
 fn suspend_all() {
     // It fails when nobody is there, and we are.
     let _ = nix::sys::signal::kill(

@@ -1,4 +1,4 @@
-//! What each pane says, as lines; where they are cut off is not decided here.
+//! The content of each pane as lines, without cutting them to the screen.
 
 use std::ops::Range;
 

@@ -1,4 +1,4 @@
-//! What was read, for the screen: monitor.json, the databases, the log.
+//! The data for the screen: monitor.json, the databases, the log.
 
 use chrono_tz::Tz;
 use serde_json::{Map, Value};

@@ -54,7 +54,7 @@ impl Screen {
         self.terminal.draw(|frame| draw(frame, scene)).map(drop)
     }
 
-    /// Takes the terminal once more, whoever had it in the meantime; the next scene is drawn whole.
+    /// Takes the terminal once more, no matter who had it in the meantime; the next scene is drawn whole.
     pub(super) fn again(&mut self) -> io::Result<()> {
         take()?;
         // Not Terminal::clear: it asks the terminal where the cursor is, and the answer would come as keys.

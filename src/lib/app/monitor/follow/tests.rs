@@ -126,6 +126,7 @@ fn cost(period: Period, total: f64, cap: f64) -> Cost {
             month_left_usd: None,
         },
         unread_settings: None,
+        later_calls: 0,
     }
 }
 
@@ -262,7 +263,7 @@ pub(super) fn screen(seen: &Snapshot, ui: &Ui, size: Frame) -> String {
             if skip == 0 {
                 line.push_str(symbol);
             }
-            // What stands behind a wide letter is covered by it.
+            // What is behind a wide letter is covered by it.
             skip = skip.max(symbol.width()).saturating_sub(1);
         }
         line.trim_end().to_owned()

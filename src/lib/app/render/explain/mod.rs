@@ -18,7 +18,7 @@ use crate::{clock, text};
 /// Lines of each list; the rest is counted.
 const MOST: usize = 14;
 const WORDS: usize = 100;
-/// What stands in a receipt before the hosts of a call.
+/// What is in a receipt before the hosts of a call.
 const NETWORK: &str = "; network: ";
 const LABEL: usize = 10;
 
@@ -28,7 +28,7 @@ pub(crate) fn explain(context: &Context<'_>, explain: &Explain) -> Exit {
         lines(explain, zone, table::room())
             .iter()
             .for_each(|line| cli::out(&cli::harmless(line)));
-        // What somebody works on goes on by itself.
+        // What somebody works on continues by itself.
         let is_open = ["queued", "waiting", "running"].contains(&explain.state);
         if is_open && matches!(lock::holder(&context.home.lock()), Ok(None)) {
             context.note("no daemon is running; it resumes when one starts");

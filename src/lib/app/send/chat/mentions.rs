@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::message::MediaKind;
 
-/// What stands behind a path in a sentence.
+/// What is behind a path in a sentence.
 const ENDS: [char; 8] = ['.', ',', ';', ':', '!', '?', ')', '"'];
 
 /// Returns the files that `text` names and that are there, in order, each once.

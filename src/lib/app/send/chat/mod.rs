@@ -1,9 +1,9 @@
 //! `--chat`: a prompt. Ctrl-C stops the answer that is being written, Ctrl-D ends. What is typed or pasted meanwhile is
-//! kept, and stands at the next prompt: the editor holds what it read ahead of the line (its feature `buffer-redux`).
+//! kept, and is at the next prompt: the editor holds what it read ahead of the line (its feature `buffer-redux`).
 
-mod earlier;
 mod mentions;
 mod prompt;
+mod recent_exchanges;
 
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ use super::arguments::MessageFlags;
 use super::message::{attach, check_names, words};
 use super::submit;
 use super::submit::Posted;
-use super::typed::Typed;
+use super::type_ahead::TypeAhead;
 use super::wait;
 use super::wait::{Ended, News, Show};
 use crate::app::cli;
@@ -23,7 +23,7 @@ use crate::control::{Command, Id};
 use crate::{queue, text};
 use prompt::Prompt;
 
-/// Talks until end of file. Returns 1 when standard input is no terminal and a line was not
+/// Talks until end of file. Returns 1 when standard input is not a terminal and a line was not
 /// answered.
 pub(super) fn chat(context: &Context<'_>, flags: &MessageFlags) -> Result<Exit, Failure> {
     check_names(context, flags)?;
@@ -90,11 +90,11 @@ impl Chat<'_> {
             .ok()
             .filter(|other| *other != place)
             .unwrap_or_else(|| self.target());
-        let Some(id) = earlier::show(self.context, &target) else {
+        let Some(id) = recent_exchanges::show(self.context, &target) else {
             return;
         };
         cli::err("agent-send: your last message is still being answered");
-        let typed = Typed::begin();
+        let typed = TypeAhead::begin();
         if let Err(failure) = self.wait(&id, typed.as_ref()) {
             cli::complain("agent-send", &failure);
         }
@@ -109,7 +109,7 @@ impl Chat<'_> {
     /// Sends a message and shows its answer.
     fn say(&mut self, prompt: &mut Prompt, text: String) -> Result<(), Failure> {
         let files = self.files(prompt, &text);
-        let typed = self.person.then(Typed::begin).flatten();
+        let typed = self.person.then(TypeAhead::begin).flatten();
         if self.person {
             prompt.remember(&text);
         }
@@ -156,7 +156,7 @@ impl Chat<'_> {
         }
     }
 
-    fn wait(&self, id: &Id, typed: Option<&Typed>) -> Result<(), Failure> {
+    fn wait(&self, id: &Id, typed: Option<&TypeAhead>) -> Result<(), Failure> {
         let home = self.context.home;
         let show = Show {
             stream: true,
@@ -204,7 +204,7 @@ fn hear_interrupts(tell: Sender<News>) {
             else {
                 return;
             };
-            // Whoever waits for it is still there.
+            // The one who waits for it is still there.
             let _ = ready.send(());
             while interrupts.recv().await.is_some() && tell.send(News::Interrupt).is_ok() {}
         });

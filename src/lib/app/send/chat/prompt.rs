@@ -115,14 +115,14 @@ impl Prompt {
             match self.editor.readline_with_initial(PROMPT, (&begun, "")) {
                 Ok(text) => return Ok(Some(joined(&text, &self.continued.lock()))),
                 Err(ReadlineError::Eof) => return Ok(None),
-                // Ctrl-C at the prompt takes away what stands there.
+                // Ctrl-C at the prompt takes away what is there.
                 Err(ReadlineError::Interrupted) => begun.clear(),
                 Err(error) => return Err(unreadable(error)),
             }
         }
     }
 
-    /// Reads lines of a pipe; one that ends with a backslash goes on in the next.
+    /// Reads lines of a pipe; one that ends with a backslash continues in the next.
     fn lines(&mut self) -> Result<Option<String>, Failure> {
         let mut text = String::new();
         loop {
@@ -328,7 +328,7 @@ mod tests {
         };
         check("ä \\\nb\\\nc", &["ä \\", "ä \\\nb\\"], "ä \nb\nc");
         check("curl \\\n -H x", &[], "curl \\\n -H x");
-        // It was taken back, or something else stands there now.
+        // It was taken back, or something else is there now.
         check("other \\\nb", &["one \\"], "other \\\nb");
         check("one \\b", &["one \\"], "one \\b");
     }

@@ -40,7 +40,7 @@ pub(super) fn asked(words: &[String]) -> Option<String> {
     }
 }
 
-/// Returns true when `help` is the only word beside the flags that all programs have.
+/// Returns true when `help` is the only word in addition to the flags that all programs have.
 fn is_the_word(words: &[&str]) -> bool {
     let mut found = false;
     let mut rest = words.iter();

@@ -98,7 +98,7 @@ impl Drop for Partial {
     }
 }
 
-/// There may be room on the disk another time.
+/// There may be room on disk another time.
 #[expect(clippy::needless_pass_by_value, reason = "for map_err")]
 fn not_stored(error: std::io::Error) -> FetchError {
     FetchError::Again(format!("the file cannot be stored: {error}"))

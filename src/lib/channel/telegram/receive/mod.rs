@@ -23,7 +23,7 @@ enum NotStored {
 }
 
 impl Telegram {
-    /// Hands updates to the pipeline, in the order they have here, and waits until they are on the disk.
+    /// Hands updates to the pipeline, in the order they have here, and waits until they are on disk.
     async fn store(
         &self,
         updates: &[&Value],

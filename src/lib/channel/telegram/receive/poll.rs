@@ -1,4 +1,4 @@
-//! Long polling: it acknowledges only what is on the disk, and never waits for ever.
+//! Long polling: it acknowledges only what is on disk, and never waits forever.
 
 use std::time::{Duration, Instant};
 
@@ -46,7 +46,7 @@ const OFFSET_AHEAD_MS: i64 = 12 * 3600 * 1000;
 type Offset = Option<(i64, i64)>;
 
 impl Telegram {
-    /// Polls for ever, from update `offset` on; every batch goes to `batches`, and the next poll,
+    /// Polls forever, from update `offset` on; every batch goes to `batches`, and the next poll,
     /// which acknowledges it, begins only when it was stored. Ends when nobody takes batches.
     pub(crate) async fn poll(&self, mut offset: Offset, batches: &mpsc::Sender<Batch>) {
         let mut failures = Failures::default();
@@ -142,7 +142,7 @@ impl Telegram {
                 "a webhook was set for this bot; it was removed, updates are fetched by polls"
             ),
             Err(error) => {
-                tracing::warn!(%error, "the webhook that is set for this bot could not be removed")
+                tracing::warn!(%error, "cannot remove the webhook of this bot")
             }
         }
     }
@@ -179,7 +179,7 @@ impl Telegram {
         batches: &mpsc::Sender<Batch>,
     ) -> Result<Option<i64>, NotStored> {
         let Some(last) = updates.iter().filter_map(update_id).max() else {
-            // Something that is no update would come at once again.
+            // Something that is not an update would come at once again.
             let nothing = updates.is_empty().then_some(None);
             return nothing.ok_or(NotStored::Refused);
         };
@@ -198,7 +198,7 @@ impl Telegram {
                 tracing::warn!(%error, "updates wait until the bot's name is known");
                 return Err(NotStored::Refused);
             }
-            tracing::warn!(%error, "the bot's name is not known");
+            tracing::warn!(%error, "cannot read the bot's name");
         }
         let mut updates: Vec<&Value> = updates.iter().collect();
         // Their ids are their order, whatever order they come in (core.telegram.org/bots/api#update).
@@ -210,7 +210,7 @@ impl Telegram {
     }
 }
 
-/// Returns after how long a poll is given up: at most two of its timeouts, but for the shortest one.
+/// Returns after how long a poll is given up: at most two of its timeouts, except for the shortest one.
 fn deadline(timeout: Duration) -> Duration {
     timeout + timeout.clamp(GRACE.0, GRACE.1)
 }

@@ -1,5 +1,5 @@
 //! JSON that is nearly right: one letter that cannot be must not make a whole batch of messages unreadable,
-//! and the same batch would come again and again.
+//! and the same batch would come repeatedly.
 
 use serde::de::DeserializeOwned;
 
@@ -8,12 +8,12 @@ use crate::text::json;
 /// Reads JSON, repaired where it has to be.
 ///
 /// # Errors
-/// When it is no JSON beyond that, or not of this type.
+/// When it is not JSON beyond that, or not of this type.
 pub(crate) fn parse<T: DeserializeOwned>(body: &[u8]) -> serde_json::Result<T> {
     json::parse(body).or_else(|_| serde_json::from_str(&json::pruned(&repaired(body))))
 }
 
-/// Returns `body` with what no text can hold, half a surrogate pair or a byte that is no UTF-8, as U+FFFD.
+/// Returns `body` with what no text can hold, half a surrogate pair or a byte that is not UTF-8, as U+FFFD.
 fn repaired(body: &[u8]) -> String {
     let body = String::from_utf8_lossy(body);
     let mut out = String::with_capacity(body.len());

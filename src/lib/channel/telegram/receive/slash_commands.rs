@@ -24,7 +24,9 @@ pub(crate) fn parse(text: &str, username: Option<&str>) -> Option<Command> {
 /// Returns the commands as Telegram's menu shows them to an owner, or to everybody.
 pub(crate) fn menu(owner: bool) -> Vec<BotCommand> {
     let everybody = [
+        ("start", "Say hello"),
         ("new", "Start a new conversation"),
+        ("reset", "Start a new conversation, as /new"),
         ("compact", "Summarise the conversation so far"),
         ("stop", "Stop what I am doing"),
         ("status", "What I am doing"),
@@ -42,6 +44,7 @@ pub(crate) fn menu(owner: bool) -> Vec<BotCommand> {
         ("undo", "Undo my last changes to files"),
         ("forget", "Forget a fact: /forget NAME, or words of it"),
         ("cost", "What I cost"),
+        ("jobs", "What I do at its times"),
     ];
     let owners = owners.into_iter().filter(|_| owner);
     everybody
@@ -59,8 +62,8 @@ mod tests {
     #[test]
     fn the_menu_shows_commands_that_exist_and_owners_their_own() {
         let (everybody, owners) = (menu(false), menu(true));
-        assert_eq!((everybody.len(), owners.len()), (5, 13));
-        assert_eq!(owners[..5], everybody);
+        assert_eq!((everybody.len(), owners.len()), (7, 16));
+        assert_eq!(owners[..7], everybody);
         for entry in &owners {
             assert!(Command::spoken(&entry.command, "").is_some(), "{entry:?}");
             assert!(!entry.description.is_empty());

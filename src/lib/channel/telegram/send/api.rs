@@ -15,6 +15,8 @@ use crate::{net, text};
 
 /// No answer is longer: a hundred updates with the longest texts have a tenth of it.
 const MAX_ANSWER: usize = 32 << 20;
+/// However long a server wants us to wait, it is asked again after this: a slip in a number must not close a chat for good.
+const LONGEST_REST: Duration = Duration::from_secs(3600);
 
 /// The Bot API server with our token.
 pub(crate) struct Api {
@@ -105,6 +107,21 @@ struct Parameters {
     migrate_to_chat_id: Option<i64>,
 }
 
+impl Answer {
+    /// Returns the error that it is, with the HTTP status `status`.
+    fn into_refusal(self, status: u16) -> Error {
+        let description = self.description.as_deref().unwrap_or("no description");
+        let parameters = self.parameters.unwrap_or_default();
+        let rest = parameters.retry_after.map(Duration::from_secs);
+        Error::Refused {
+            status: self.error_code.unwrap_or(status),
+            description: text::shorten(&redact(description), 300),
+            retry_after: rest.map(|rest| rest.min(LONGEST_REST)),
+            moved_to: parameters.migrate_to_chat_id,
+        }
+    }
+}
+
 impl Api {
     pub(crate) fn new(base: &str, token: Secret) -> Result<Self, reqwest::Error> {
         Ok(Self {
@@ -119,7 +136,7 @@ impl Api {
         match net::client() {
             Ok(client) => *self.client.write() = client,
             Err(error) => {
-                tracing::error!(error = %error.without_url(), "no new connection to Telegram")
+                tracing::error!(error = %error.without_url(), "cannot open a new connection to Telegram")
             }
         }
     }
@@ -156,7 +173,7 @@ impl Api {
             Err(error) => Err(failed(error, true)),
         };
         match result {
-            // Half a form is no message.
+            // Half a form is not a message.
             Err(Error::Lost(reason)) if !progress.finished() => Err(Error::Unreachable(reason)),
             result => result,
         }
@@ -231,14 +248,7 @@ async fn answer(mut response: Response) -> Result<Value, Error> {
     if answer.ok {
         return Ok(answer.result);
     }
-    let description = answer.description.as_deref().unwrap_or("no description");
-    let parameters = answer.parameters.unwrap_or_default();
-    Err(Error::Refused {
-        status: answer.error_code.unwrap_or(status),
-        description: text::shorten(&redact(description), 300),
-        retry_after: parameters.retry_after.map(Duration::from_secs),
-        moved_to: parameters.migrate_to_chat_id,
-    })
+    Err(answer.into_refusal(status))
 }
 
 pub(crate) fn refused(status: u16, description: &str) -> Error {
@@ -267,4 +277,23 @@ pub(crate) fn reason(error: reqwest::Error) -> String {
         cause = source;
     }
     text::shorten(&redact(&cause.to_string()), 200)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_server_closes_a_chat_for_longer_than_an_hour() {
+        for (asked, expected) in [(7, 7), (3600, 3600), (86_400_000, 3600), (u64::MAX, 3600)] {
+            let answer = serde_json::json!({
+                "ok": false, "error_code": 429, "parameters": {"retry_after": asked},
+            });
+            let answer: Answer = serde_json::from_value(answer).expect("an answer");
+            let Error::Refused { retry_after, .. } = answer.into_refusal(429) else {
+                panic!("not refused");
+            };
+            assert_eq!(retry_after, Some(Duration::from_secs(expected)), "{asked}");
+        }
+    }
 }

@@ -20,7 +20,11 @@ pub(crate) fn keyboard(rows: &[Vec<Button>]) -> Option<InlineKeyboardMarkup> {
         let label = text::shorten(text::visible(&button.label).trim(), LABEL_MAX);
         let bytes = button.data.len();
         if label.is_empty() || !(1..=DATA_MAX).contains(&bytes) {
-            tracing::error!(label, bytes, "a button that Telegram refuses is left out");
+            tracing::error!(
+                label,
+                bytes,
+                "a button is left out because Telegram refuses it"
+            );
             return None;
         }
         Some(InlineKeyboardButton::callback(label, button.data.clone()))

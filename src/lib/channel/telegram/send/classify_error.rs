@@ -1,4 +1,4 @@
-//! What a failed call means for the message, by the words of Telegram's refusal.
+//! Classifies a failed call for the message, by the text of Telegram's refusal.
 //!
 //! The Bot API names hardly any of its errors: the words are all there is. They are those of
 //! telegram-bot-api's Client.cpp and of Telegram's own errors in capitals (read 2026).
@@ -110,7 +110,7 @@ pub(crate) fn says(error: &Error, words: &str) -> bool {
     matches!(error, Error::Refused { description, .. } if description.to_lowercase().contains(words))
 }
 
-/// Returns what a failed send means for the message. Any error status is a plain retry, but for those
+/// Returns what a failed send means for the message. Any error status is a plain retry, except for those
 /// that will never go away.
 pub(crate) fn classify(error: &Error, marked_up: bool) -> SendError {
     let reason = error.to_string();

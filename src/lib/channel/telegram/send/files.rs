@@ -7,8 +7,8 @@
 use serde_json::{Value, json};
 
 use super::api::{Error, Request};
+use super::call::{Target, Turn};
 use super::classify_error::{classify, may_go_as_file};
-use super::retry::{Target, Turn};
 use super::split::units;
 use super::upload::Upload;
 use super::{MARK, message_id, unsendable};
@@ -64,7 +64,7 @@ impl Telegram {
             && !as_documents
             && files.iter().any(|(kind, _)| may_go_as_file(error, *kind))
         {
-            tracing::info!(%error, "a picture or a voice message goes out as a file");
+            tracing::info!(%error, "a picture or a voice message is sent as a file");
             sent = send(true).await;
         }
         let result = sent.map_err(|error| classify(&error, message.markup.is_some()))?;

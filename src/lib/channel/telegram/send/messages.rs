@@ -4,8 +4,8 @@ use teloxide::payloads::{SendMessage, SetMessageReaction};
 use teloxide::types::{InlineKeyboardMarkup, LinkPreviewOptions, ParseMode, ReactionType};
 
 use super::api::Error;
+use super::call::{Target, Turn};
 use super::classify_error::{classify, is_about_buttons, repeatable, says};
-use super::retry::{Target, Turn};
 use super::{MARK, buttons, message_id, unsendable};
 use crate::channel::telegram::Telegram;
 use crate::channel::{Outgoing, SendError};
@@ -31,7 +31,7 @@ impl Telegram {
             && buttons.is_some()
             && is_about_buttons(error)
         {
-            tracing::error!(%error, "a message goes out without its buttons");
+            tracing::error!(%error, "a message is sent without its buttons");
             sent = send(None).await;
         }
         message_id(&sent.map_err(|error| classify(&error, html))?)

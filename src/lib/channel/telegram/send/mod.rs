@@ -2,13 +2,14 @@
 
 pub(crate) mod api;
 mod buttons;
+mod call;
 pub(crate) mod classify_error;
 mod files;
 pub(crate) mod format;
 mod messages;
+mod moved_chats;
 pub(crate) mod pace;
 mod preview;
-mod retry;
 pub(crate) mod split;
 pub(crate) mod stickers;
 pub(crate) mod upload;
@@ -25,10 +26,10 @@ use crate::channel::{Channel, FetchError, Health, Outgoing, Rendered, SendError,
 use crate::message::{ChatRef, Media, OutFile, Sticker};
 use crate::provider::BoxFuture;
 use api::{Error, Request};
+use call::{Target, Turn};
 use classify_error::{classify, repeatable};
 use messages::{message, no_link_preview, reaction};
 use preview::{PREVIEW, QUICK, SIGN, fit, quick};
-use retry::{Target, Turn};
 
 /// Telegram's limit for a message, UTF-16 units after parsing.
 const MESSAGE: usize = 4096;
@@ -252,7 +253,7 @@ fn message_id(sent: &Value) -> Result<String, SendError> {
         .ok_or_else(|| SendError::Unknown("the answer names no message id".to_owned()))
 }
 
-/// What cannot be sent at all, whoever tries.
+/// What cannot be sent at all, no matter who tries.
 fn unsendable(reason: &str) -> SendError {
     SendError::Never {
         reason: reason.to_owned(),

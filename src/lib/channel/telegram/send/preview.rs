@@ -1,4 +1,4 @@
-//! What is shown for a while: that we are at it, how far we are, what is written so far.
+//! Temporary messages: the chat action, the progress, the text written so far.
 //!
 //! None of it is worth waiting for. A chat action or a mark is left out when there is no room for it, a
 //! change or a draft when there would be none within a second: the next one says more anyway.
@@ -8,7 +8,7 @@ use std::time::Duration;
 use unicode_segmentation::UnicodeSegmentation;
 
 use super::api::{Error, Request};
-use super::retry::Turn;
+use super::call::Turn;
 use super::split::{is_blank, units};
 use super::unsendable;
 use crate::channel::SendError;
@@ -52,7 +52,7 @@ mod tests {
 
     #[test]
     fn what_is_shown_fits_into_one_message_and_no_letter_is_broken() {
-        // A family of eight units each: 511 fit beside the sign.
+        // A family of eight units each: 511 fit next to the sign.
         let family = "👨‍👩‍👧";
         for (text, expected) in [
             ("short".to_owned(), "short".to_owned()),

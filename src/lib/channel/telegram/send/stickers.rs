@@ -8,7 +8,7 @@ use super::classify_error::says;
 use super::{Error, classify, message_id};
 use crate::channel::telegram::Telegram;
 use crate::channel::telegram::receive::updates;
-use crate::channel::telegram::send::retry::{Target, Turn};
+use crate::channel::telegram::send::call::{Target, Turn};
 use crate::channel::{FetchError, Outgoing, SendError};
 use crate::message::Sticker;
 

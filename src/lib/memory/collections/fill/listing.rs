@@ -67,10 +67,7 @@ impl Listing<'_> {
                     self.directory(&path, depth + 1);
                 }
                 crate::sandbox::Kind::Directory => {
-                    self.skip(
-                        &path,
-                        format!("it lies deeper than {MAX_DEPTH} directories"),
-                    );
+                    self.skip(&path, format!("it is deeper than {MAX_DEPTH} directories"));
                 }
                 crate::sandbox::Kind::File if is_read(&entry.name) => self.file(&path),
                 _ => {}

@@ -1,5 +1,5 @@
 //! Fills a collection from a directory. Several hosts may do it at once, and each may be killed at any moment: a file is
-//! written in one transaction, and what a host knows of a file stands beside it (`looks`).
+//! written in one transaction, and what a host knows of a file is next to it (`looks`).
 //!
 //! ```text
 //! unchanged to this host       nothing is read
@@ -72,7 +72,7 @@ struct Known {
 /// Fills `store` from a directory. `each` is called after every file.
 ///
 /// # Errors
-/// See [`Error`]. What was written until then stays, and the next fill goes on.
+/// See [`Error`]. What was written until then stays, and the next fill continues.
 pub fn fill(
     store: &mut Store,
     place: &Place,

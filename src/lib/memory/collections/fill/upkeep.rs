@@ -26,7 +26,7 @@ struct Pending {
     text: String,
 }
 
-/// Makes the missing vectors of the chunks from `from` on. A model that fails is no error: those without vectors are found
+/// Makes the missing vectors of the chunks from `from` on. A model that fails is not an error: those without vectors are found
 /// by their words, and the next fill tries again.
 pub(super) fn make_vectors(
     store: &mut Store,

@@ -84,7 +84,7 @@ pub(super) fn replace(
         columns.words.push(words.collect::<Vec<_>>().join(" "));
     }
     let chunks = columns.texts.len();
-    // One path at a time, whoever writes; the lock goes with the transaction.
+    // One path at a time, no matter who writes; the lock goes with the transaction.
     let key = format!("{} {} {}", store.schema(), here.name, file.path);
     store.run(async |client| {
         client.batch_execute("BEGIN").await?;

@@ -1,8 +1,8 @@
 //! What a model makes of a stretch of a conversation: the question, and the answer as far as it can be believed.
 //!
 //! Nothing that it says counts by itself. Each fact names the line it was said in, which must be one of the owner's
-//! own, and half of the words of its value must stand there, in the owner's own prose and not in code or a quotation
-//! (or in the agent's line before, when the owner only agreed). What rules read in the same lines stands beside it.
+//! own, and half of the words of its value must be there, in the owner's own prose and not in code or a quotation
+//! (or in the agent's line before, when the owner only agreed). What rules read in the same lines stands in addition to it.
 
 use chrono_tz::Tz;
 use serde::Deserialize;
@@ -111,7 +111,7 @@ fn is_same(one: &Statement, rule: &Statement) -> bool {
     };
     let overlap = || is_part(&value, &value_of_rule) || is_part(&value_of_rule, &value);
     let is_alike = || about == about_rule && (!extract::holds_many(&about.1) || overlap());
-    // Another name of somebody is no value of theirs.
+    // Another name of somebody is not a value of theirs.
     (about.1 == facts::ALIAS) == (about_rule.1 == facts::ALIAS)
         && (value == value_of_rule || is_alike())
 }
@@ -409,7 +409,7 @@ impl<'a> Evidence<'a> {
         ))
     }
 
-    /// Nothing in it tells of secrets and rights: whoever reads it later takes it for the truth.
+    /// Nothing in it tells of secrets and rights: anyone who reads it later takes it for the truth.
     fn episode(&self, answer: EpisodeAnswer) -> Option<NewEpisode> {
         let (first, last) = (self.lines.first()?.line, self.lines.last()?.line);
         let kept = |list: Vec<String>| -> Vec<String> {

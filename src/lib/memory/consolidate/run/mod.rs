@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use rusqlite::Connection;
 
-use super::claim::Owner;
+use super::lease::Owner;
 use super::model_reader::Extracted;
 use super::transcripts::{Speaker, Utterance};
 use super::{Error, Means, NoAnswer, Options, Report, model_reader, watermarks};
@@ -107,7 +107,7 @@ impl Run<'_, '_> {
         Ok(())
     }
 
-    /// Has the model read lines; `source` stands in the ledger. A dry run only counts what it would cost.
+    /// Has the model read lines; `source` is in the ledger. A dry run only counts what it would cost.
     fn ask_model(
         &mut self,
         source: &str,

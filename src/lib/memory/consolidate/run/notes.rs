@@ -21,7 +21,7 @@ const MAX_FILE: i64 = 1 << 20;
 
 /// What is added to the content of a file that a model has read, before it is hashed.
 const BY_MODEL: &[u8] = b"\0by a model";
-/// Under which name its calls stand in the ledger.
+/// Under which name its calls are in the ledger.
 const NOTES: &str = "notes";
 
 /// A file that changed or is gone.
@@ -162,9 +162,9 @@ impl Run<'_, '_> {
         })
     }
 
-    /// Returns the files of `known`, none of which was found, that are gone for good.
+    /// Returns the files of `known`, none of which was found, that are gone permanently.
     fn lost_notes(&mut self, mut known: BTreeMap<String, watermarks::File>) -> Vec<Changed> {
-        // A disk that is not there is no reason to forget what stands on it.
+        // A disk that is not there is no reason to forget what is on it.
         if !known.is_empty()
             && std::fs::read_dir(self.home.workspace())
                 .is_ok_and(|mut entries| entries.next().is_none())
@@ -204,7 +204,7 @@ impl Run<'_, '_> {
         }
         Ok(match self.ask_model(NOTES, &lines)? {
             Ok(mut found) => {
-                // A note is no conversation: it holds as long as it stands there, and promises nothing.
+                // A note is not a conversation: it holds as long as it is there, and promises nothing.
                 for statement in &mut found.statements {
                     statement.session = None;
                 }
@@ -216,7 +216,7 @@ impl Run<'_, '_> {
             }
             Err(why) => {
                 let (why, is_over) = match why {
-                    // It is not to be paid for again and again.
+                    // It is not to be paid for repeatedly.
                     NoAnswer::Failed(why) => (why, true),
                     NoAnswer::Later(why) => (why, false),
                     NoAnswer::NotYet => return Ok((rules, false)),

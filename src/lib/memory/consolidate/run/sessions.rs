@@ -293,7 +293,7 @@ impl Run<'_, '_> {
 }
 
 /// Makes what is known of a span of a conversation follow from `found`, and returns what that changed. Until it `is_read` by
-/// whoever is to read it, what was found there before stays beside it.
+/// whoever is to read it, what was found there before stays next to it.
 fn restate(
     connection: &Connection,
     run: &str,

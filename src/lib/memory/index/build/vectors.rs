@@ -41,7 +41,7 @@ struct Pending {
     text: String,
 }
 
-/// Makes the missing vectors. A model that fails is no error: chunks without vectors are found by keywords.
+/// Makes the missing vectors. A model that fails is not an error: chunks without vectors are found by keywords.
 pub(crate) fn make(
     place: &Place,
     connection: &mut Connection,
@@ -324,7 +324,7 @@ pub(crate) fn of_question(place: &Place, model: &str, text: &str) -> Option<Vec<
     vector_bytes::unpack(&found.ok()?)
 }
 
-/// Vectors of questions that are kept; an older one is made again.
+/// Vectors of questions that are kept; an older one is rebuilt.
 const QUESTIONS: i64 = if cfg!(test) { 20 } else { 2_000 };
 
 /// Keeps the vector of a question, unless the index is being written: then it is made again the next time.

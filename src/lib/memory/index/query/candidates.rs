@@ -15,7 +15,7 @@ use crate::memory::index::blocks::Blocks;
 pub(crate) const MAX_WORDS: usize = 32;
 
 /// Chunks that are taken for there without any of the words: where little is remembered a word that
-/// stands in all of it still says something, and one that stands nowhere does not say everything.
+/// is in all of it still says something, and one that is nowhere does not say everything.
 const AT_LEAST: f32 = 300.0;
 
 /// Words of a fact.
@@ -33,7 +33,7 @@ pub(crate) struct Totals {
 /// A word of the query.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Term {
-    /// As it stands in the query, folded.
+    /// As it is in the query, folded.
     pub raw: String,
     pub word: Word,
     /// What it says: the logarithm of how rare it is among chunks.
@@ -66,7 +66,7 @@ pub(crate) fn totals(connection: &Connection) -> rusqlite::Result<Totals> {
 /// Returns the terms of a query, and the chunks that are `allowed`, the best first, of equals those of the latest day:
 /// at most `limit`, and of facts a quarter of that, so that they take no other's place.
 ///
-/// Words that stand in more than half of all chunks find nothing alone: they only help to rank.
+/// Words that are in more than half of all chunks find nothing alone: they only help to rank.
 pub(crate) fn find(
     connection: &Connection,
     words: Vec<(String, Word)>,
@@ -153,7 +153,7 @@ fn add(sums: &mut [f32], ids: &[usize], weight: f32) {
     }
 }
 
-/// Returns what a word says that stands in so many of all chunks.
+/// Returns what a word says that is in so many of all chunks.
 #[expect(
     clippy::cast_precision_loss,
     reason = "counts of chunks; the weight is a logarithm of them"

@@ -185,7 +185,7 @@ mod tests {
     fn words_are_found_by_the_fact_that_they_state() {
         let item = "---\ntype: fact\nentity: Ana\nattribute: works at\nvalue: Siemens\n---\nShe told me at the harbour.\n";
         let (_dir, place) = place(&[("memory/items/a.md", item)]);
-        // Its head is no text to search in: the fact finds the words below it.
+        // Its head is not text to search in: the fact finds the words below it.
         assert_eq!(
             found(&place, "Siemens", None),
             ["workspace/memory/items/a.md:7-7 item: She told me at the harbour."]

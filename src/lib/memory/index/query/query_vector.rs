@@ -65,7 +65,7 @@ impl QueryEmbedder {
         self.of_open(text)
     }
 
-    /// As [`QueryEmbedder::vector`], for one of several places, each of which has a model: what the one lacks is no reason
+    /// As [`QueryEmbedder::vector`], for one of several places, each of which has a model: what the one lacks is not a reason
     /// to leave the others without vectors.
     pub(crate) fn vector_of_several(
         &mut self,

@@ -6,7 +6,7 @@
 //! score       = text, mixed with the cosine of its vector by the strength of the model
 //! rank        = score + bonuses; only the order depends on these
 //! ```
-//! `part` is BM25 divided by what a text could reach at most, so it lies between 0 and 1 and means the
+//! `part` is BM25 divided by what a text could reach at most, so it is between 0 and 1 and means the
 //! same in every query: the share of the query that was found. A similar word counts a part of the word itself
 //! (`semantic.rs`). A score is shown as its square root, which spreads it: about 0.67 where each word occurs once,
 //! 0.35 where a quarter of the weight does. Several sizes find more than one (measured): a line has the answer, its
@@ -59,7 +59,7 @@ pub(crate) struct Line<'a> {
     pub vector_score: Option<f32>,
     /// The score and its bonuses: what it is sorted by.
     pub rank: f32,
-    /// True when it may be a result: a word of the query, or a similar one, is in it or beside it, or a strong model
+    /// True when it may be a result: a word of the query, or a similar one, is in it or next to it, or a strong model
     /// finds it similar.
     pub is_result: bool,
     /// Which words of the query are in it, a bit a word.
@@ -71,7 +71,7 @@ pub(crate) struct Line<'a> {
 /// Lines by file and position.
 pub(crate) type Ranked<'a> = BTreeMap<i64, BTreeMap<usize, Line<'a>>>;
 
-/// What scores depend on beside the words of the query.
+/// What scores depend on in addition to the words of the query.
 pub(crate) struct Mix<'a, 'm> {
     /// The meaning of the query; `None` for keywords alone.
     pub meaning: Option<&'a mut Meaning<'m>>,
@@ -401,7 +401,7 @@ impl<'a> Unscored<'a> {
             + w_file * of_file;
         line.score = line.text_score;
         line.rank = line.text_score;
-        // Of the chunk that it stands in, as long as it has none of its own.
+        // Of the chunk that it is in, as long as it has none of its own.
         match self.cosine {
             Some(cosine) => line.set_vector(mix.share, cosine),
             None if mix.share > 0.0 && mix.meaning.is_some() => line.score *= 1.0 - mix.share,

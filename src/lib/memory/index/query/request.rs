@@ -25,7 +25,7 @@ pub enum Strategy {
     Vector,
 }
 
-/// Which chunks may be found; `None` is no limit.
+/// Which chunks may be found; `None` is not a limit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Filter {
     /// Their scopes: `owner`, `person:<id>`, `chat:<key>`.

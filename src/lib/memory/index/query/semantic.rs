@@ -8,7 +8,7 @@ use crate::embedding::similar_words::SimilarWords;
 use crate::language::stop_words;
 use crate::language::tokenize::{ByCode, each_word};
 
-/// A word is near from this cosine on, and one that is all the same counts this share of the word itself.
+/// A word is near from this cosine on, and one that is nevertheless counts this share of the word itself.
 /// Both measured, see docs/memory.md.
 const NEAR: f32 = 0.3;
 const COUNTS: f32 = 0.4;
@@ -29,12 +29,14 @@ pub(crate) struct Meaning<'a> {
 }
 
 impl<'a> Meaning<'a> {
-    /// Returns what `vector` and the words behind `terms`, as they stand in `text`, mean.
+    /// Returns what `vector` and the words behind `terms`, as they are in `text`, mean.
     pub(crate) fn new(vector: QueryVector<'a>, terms: &[Term]) -> Self {
-        let words = terms
-            .iter()
-            .map(|term| Some(term.raw.as_str()).filter(|raw| raw.chars().count() >= LETTERS));
-        let near = vector.table.map(|table| SimilarWords::new(table, words));
+        let near = vector.table.map(|table| {
+            let is_word = |raw: &&str| raw.chars().count() >= LETTERS && !table.is_data(raw);
+            let words = terms.iter().map(|term| term.raw.as_str());
+            let words: Vec<_> = words.map(|raw| Some(raw).filter(is_word)).collect();
+            SimilarWords::new(table, words.into_iter())
+        });
         Self {
             vector: vector.numbers,
             near,
@@ -74,18 +76,24 @@ impl<'a> Meaning<'a> {
             return best;
         }
         let mut codes = codes.iter();
-        each_word(text, |word| {
-            let Some(code) = codes.next() else { return };
-            let is_telling =
-                || word.chars().nth(LETTERS - 1).is_some() && !stop_words::is_stop(word);
-            let known = self.known.entry(*code);
-            let known = known.or_insert_with(|| {
-                near.cosines(word, NEAR)
-                    .filter(|_| is_telling())
-                    .map(nearness)
+        for token in text.split_whitespace() {
+            // Some piece of a key is near to every word.
+            let is_data = near.is_data(token);
+            each_word(token, |word| {
+                let Some(code) = codes.next().filter(|_| !is_data) else {
+                    return;
+                };
+                let is_telling =
+                    || word.chars().nth(LETTERS - 1).is_some() && !stop_words::is_stop(word);
+                let known = self.known.entry(*code);
+                let known = known.or_insert_with(|| {
+                    near.cosines(word, NEAR)
+                        .filter(|_| is_telling())
+                        .map(nearness)
+                });
+                known.as_deref().into_iter().for_each(&mut take);
             });
-            known.as_deref().into_iter().for_each(&mut take);
-        });
+        }
         best
     }
 

@@ -89,7 +89,7 @@ fn guard(names: Arc<Names>, ports: &[u16], allow: &[&str]) -> Guard {
     }
 }
 
-/// What a server answers to a request; it may go on writing.
+/// What a server answers to a request; it may continue writing.
 type Script = fn(String, TcpStream) -> BoxFuture<'static, ()>;
 
 /// A server on `address` that reads a request's head and lets `script` answer its path. Returns its port
@@ -330,14 +330,14 @@ async fn what_a_server_answers_is_bounded_in_every_direction() {
         ("/steps/6", "more than 5 redirects"),
         ("/loop", "more than 5 redirects"),
         ("/bomb", "sends more than"),
-        ("/twice", "cannot be unpacked"),
-        ("/brotli", "cannot be unpacked"),
+        ("/twice", "cannot be decompressed"),
+        ("/brotli", "cannot be decompressed"),
         ("/endless", "sends more than"),
         ("/endless-chunks", "sends more than"),
         ("/huge-claim", "sends more than"),
         ("/headers", "headers are too large"),
         ("/endless-headers", "cannot be reached"),
-        ("/long-claim", "broke off"),
+        ("/long-claim", "was interrupted"),
         ("/two-claims", "cannot be reached"),
         ("/no-http", "cannot be reached"),
     ] {
@@ -410,7 +410,7 @@ async fn every_redirect_is_checked_like_the_address_itself() {
             "name or a password",
         ),
         ("http://outside.test:22/".to_owned(), "port 22"),
-        ("http://[".to_owned(), "no address"),
+        ("http://[".to_owned(), "invalid IPv6 address"),
     ] {
         let error = get(&guard, &format!("http://outside.test:{port}/to/{to}"))
             .await
@@ -610,5 +610,26 @@ async fn nothing_falls_back_from_https_to_http() {
         b"\xff\xfe",
     ] {
         assert!(guard.next(&from, bad, &mut permission).is_err(), "{bad:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_is_not_reached_said_nothing() {
+    let free = TcpListener::bind((OUTSIDE, 0)).await.expect("a free port");
+    let port = free.local_addr().expect("it is bound").port();
+    drop(free);
+    let names = Names::of(&[("a.example", &["127.0.0.2"])]);
+    let guard = guard(names, &[port], &[]);
+    for (host, expected) in [
+        ("a.example", "cannot be reached"),
+        ("b.example", "cannot be found"),
+    ] {
+        let url = format!("http://{host}:{port}/");
+        let error = get(&guard, &url).await.expect_err("nobody is there");
+        let text = error.to_string();
+        assert!(text.contains(expected) && !error.is_untrusted(), "{text}");
+        let other = error.of_redirect(true);
+        let is_wrapped = host == "b.example";
+        assert_eq!(other.is_untrusted(), !is_wrapped, "{other}");
     }
 }

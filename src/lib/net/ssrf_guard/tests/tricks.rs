@@ -18,7 +18,7 @@ const NETWORK: &str = "is an address of this machine's own network";
 const NAME: &str = "is a name of this machine or its network";
 const GUISE: &str = "in the guise of IPv6";
 const NOBODY: &str = "is no address of the public net";
-const FORM: &str = "no address that can be fetched";
+const FORM: &str = "this address cannot be fetched";
 const USER: &str = "a name or a password";
 const PORT: &str = "is not fetched from, only 80, 443, 8080, 8443";
 const UNKNOWN: &str = "cannot be found";
@@ -143,7 +143,7 @@ const TABLE: &[(&str, &str, Fate)] = &[
     ("a port with zeros before it", "http://example.com:000022/", Bad(PORT)),
     ("a port that is no number", "http://example.com:80x/", Bad(FORM)),
     ("an address that never ends", "LONG", Bad("too long")),
-    // What must go on working.
+    // What must continue working.
     ("a page", "https://example.com/a/b?c=d#e", Good(WEB)),
     ("in capitals", "HTTPS://EXAMPLE.COM/", Good(WEB)),
     ("a dot at the end of a name", "https://example.com./", Good(WEB)),

@@ -1,4 +1,4 @@
-//! What people ask of jobs: adding, removing, running, pausing; and the list of them.
+//! Commands about jobs: adding, removing, running, pausing; and their list.
 
 use std::sync::Arc;
 
@@ -8,7 +8,8 @@ use crate::clock;
 use crate::control::replies::Reply;
 use crate::jobs;
 use crate::jobs::{Ask, Job, Jobs, Status, Time};
-use crate::message::{Envelope, JobOrder, Source};
+use crate::message::{Address, Envelope, JobOrder, Source};
+use crate::pipeline::intake::recipients::address;
 use crate::pipeline::persist::Unrecorded;
 use crate::pipeline::turn::outcome::{Outcome, said};
 use crate::pipeline::{Live, Pipeline};
@@ -35,8 +36,12 @@ impl Pipeline {
         order: &JobOrder,
     ) -> Outcome {
         let live = self.live();
-        let (pipeline, ordered, now) = (self.clone(), order.clone(), envelope.received_at);
-        let left = self.runs_left_by(order);
+        let ordered = match self.for_an_id(order, &live).await {
+            Ok(ordered) => ordered,
+            Err(why) => return crate::pipeline::turn::outcome::declined(envelope, &why),
+        };
+        let (pipeline, now) = (self.clone(), envelope.received_at);
+        let (left, input) = (self.runs_left_by(order), envelope.id.clone());
         let work = move || {
             if let Some(why) = pipeline.too_small_a_budget(&ordered, &live, now) {
                 return Err(why);
@@ -44,14 +49,19 @@ impl Pipeline {
             let made = pipeline
                 .schedule
                 .jobs
-                .change(|jobs| carry_out(jobs, &ordered, &live, now));
+                .change(|jobs| carry_out(jobs, (&ordered, &input), &live, now));
             made.unwrap_or_else(|error| Err(error.to_string()))
         };
         let made = crate::sys::blocking(work).await;
         self.schedule.news.notify_one();
         for id in left.into_iter().filter(|_| made.is_ok()) {
+            let message = id.clone();
             if let Err(Unrecorded::Failed(why)) = self.stop(Stop::Message { id }).await {
-                tracing::warn!(why, "a run of a job that is gone goes on");
+                tracing::warn!(
+                    why,
+                    run_of = message,
+                    "a run of a deleted job could not be stopped and continues"
+                );
             }
         }
         match made {
@@ -75,6 +85,30 @@ impl Pipeline {
         }
     }
 
+    /// Returns the order with the id of the contact whom a new job is for by name: who has the name when the job runs may be
+    /// somebody else.
+    async fn for_an_id(&self, order: &JobOrder, live: &Live) -> Result<JobOrder, String> {
+        let JobOrder::Add { job, ask } = order else {
+            return Ok(order.clone());
+        };
+        let mut ask = ask.clone();
+        if let Some(to) = ask.get_mut("to")
+            && let Some(name) = to.as_str()
+            && name != "owner"
+            && address(&live.config, name).is_none()
+        {
+            let known = self.people.read().map_err(|error| error.to_string())?;
+            match known.find_one(name) {
+                Ok(contact) => *to = contact.id.to_string().into(),
+                // The id of a channel that is off now.
+                Err(_) if Address::parse(name).is_some() => {}
+                Err(why) => return Err(why),
+            }
+        }
+        let job = job.clone();
+        Ok(JobOrder::Add { job, ask })
+    }
+
     /// Returns the inputs that are runs of the job that is to be removed and do not work now, but wait.
     fn runs_left_by(&self, order: &JobOrder) -> Vec<String> {
         let (JobOrder::Remove { job }, Ok(jobs)) = (order, self.schedule.jobs.look()) else {
@@ -87,7 +121,7 @@ impl Pipeline {
         let keys = job.running.iter().map(|at| job.key_of_run(at.0));
         let runs = self.runs();
         let works = |id: &String| {
-            (runs.values()).any(|run| run.bundle.inputs().any(|input| input.id == *id))
+            (runs.values()).any(|run| run.inputs.envelopes().any(|input| input.id == *id))
         };
         keys.filter(|id| !works(id)).collect()
     }
@@ -131,7 +165,9 @@ impl Pipeline {
             .collect();
         let more = jobs.iter().count().saturating_sub(LISTED);
         if more > 0 {
-            lines.push(format!("… and {more} more: agent-send --job list"));
+            lines.push(format!(
+                "… and {more} more: on the machine where I run, agent-send --job list shows all"
+            ));
         }
         if lines.is_empty() {
             lines.push("There are no jobs.".to_owned());
@@ -146,7 +182,8 @@ impl Pipeline {
     }
 }
 
-fn line(job: &Job, zone: Tz) -> String {
+fn line(job: &Job, agents: Tz) -> String {
+    let zone = job.zone(agents).unwrap_or(agents);
     let time = |at: Option<Time>| {
         at.map_or_else(|| "never".to_owned(), |at| clock::local_text(at.0, zone))
     };
@@ -159,11 +196,13 @@ fn line(job: &Job, zone: Tz) -> String {
     } else {
         "paused".to_owned()
     };
+    let to = job.to.as_ref().map(|to| format!(" → {to}"));
     format!(
-        "`{}` {} ({}): {next}{last}",
+        "`{}` {}{} ({}): {next}{last}",
         job.id,
         job.name.replace('`', "'"),
-        job.schedule_text()
+        to.unwrap_or_default(),
+        job.schedule_in_short(agents)
     )
 }
 
@@ -176,22 +215,16 @@ fn status_word(status: Status) -> &'static str {
     }
 }
 
-fn carry_out(jobs: &mut Jobs, order: &JobOrder, live: &Live, now: i64) -> Made {
+/// Carries out the order that the input of this id is.
+fn carry_out(jobs: &mut Jobs, (order, input): (&JobOrder, &str), live: &Live, now: i64) -> Made {
     let zone = live.config.agent.timezone.0;
     let called = order.job();
-    let shown = text::shorten(&text::visible(called), 80);
-    let none = || format!("no job {shown:?}");
+    let none = || no_job(called);
     let id = match order {
         JobOrder::Add { .. } => called.to_owned(),
-        _ => jobs
-            .id_of(called)
-            .map_err(|ids| {
-                format!(
-                    "several jobs are called {shown:?}; use an id: {}",
-                    ids.join(", ")
-                )
-            })?
-            .ok_or_else(none)?,
+        // Its name may be gone already.
+        JobOrder::Remove { .. } => String::new(),
+        _ => one_called(jobs, called)?,
     };
     let id = id.as_str();
     match order {
@@ -200,10 +233,7 @@ fn carry_out(jobs: &mut Jobs, order: &JobOrder, live: &Live, now: i64) -> Made {
                 serde_json::from_value(ask.clone()).map_err(|error| error.to_string())?;
             add(jobs, id, ask, live, now)
         }
-        JobOrder::Remove { .. } => jobs
-            .remove(id)
-            .then(|| (format!("Job {id} removed."), None))
-            .ok_or_else(none),
+        JobOrder::Remove { .. } => remove(jobs, called, input),
         JobOrder::Run { .. } => {
             let job = jobs.get_mut(id).ok_or_else(none)?;
             if !job.running.contains(&Time(now)) {
@@ -234,6 +264,40 @@ fn carry_out(jobs: &mut Jobs, order: &JobOrder, live: &Live, now: i64) -> Made {
     }
 }
 
+fn no_job(called: &str) -> String {
+    format!("no job {:?}", shown(called))
+}
+
+fn shown(called: &str) -> String {
+    text::shorten(&text::visible(called), 80)
+}
+
+/// Returns the id of the one job that is called so.
+fn one_called(jobs: &Jobs, called: &str) -> Result<String, String> {
+    let id = jobs.id_of(called).map_err(|ids| {
+        format!(
+            "several jobs are called {:?}; use an id: {}",
+            shown(called),
+            ids.join(", ")
+        )
+    })?;
+    id.ok_or_else(|| no_job(called))
+}
+
+/// Removes a job because `input` asks for it. After a crash that comes again, and what it removed is not looked for once more.
+fn remove(jobs: &mut Jobs, called: &str, input: &str) -> Made {
+    let removed = |id: &str| (format!("Job {id} removed."), None);
+    if let Some(id) = jobs.removed_by(input) {
+        return Ok(removed(id));
+    }
+    let id = one_called(jobs, called)?;
+    if !jobs.remove(&id) {
+        return Err(no_job(called));
+    }
+    jobs.note_removed(input, &id);
+    Ok(removed(&id))
+}
+
 fn add(jobs: &mut Jobs, id: &str, ask: Ask, live: &Live, now: i64) -> Made {
     let by = ask.by.clone();
     if let Some(name) = &ask.model {
@@ -248,9 +312,8 @@ fn add(jobs: &mut Jobs, id: &str, ask: Ask, live: &Live, now: i64) -> Made {
     let mut job = ask.job(id, zone, now)?;
     job.name = free_name(jobs, &job, is_named)?;
     if let Some(old) = jobs.get(id) {
-        // The same order again, after a crash, or the same job in new words: what runs of it goes on.
-        (job.running, job.last_at) = (old.running.clone(), old.last_at);
-        (job.last_status, job.last_error) = (old.last_status, old.last_error.clone());
+        // The same order again, after a crash, or the same job in new words: what runs of it continues.
+        job.take_over_runs(old);
         if old.created_at == job.created_at {
             job.next_at = old.next_at;
         }
@@ -327,5 +390,82 @@ impl Outcome {
     /// Returns it with what an order made of a job, for the caller.
     fn with_job(self, job: Option<serde_json::Value>) -> Self {
         self.mapped(|reply| Reply { job, ..reply })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_order_to_remove_that_comes_again_after_a_crash_has_removed_its_job_and_no_other() {
+        let job = |id: &str, name: &str| {
+            let ask = Ask {
+                every: Some("1h".into()),
+                name: Some(name.into()),
+                text: "look".into(),
+                ..Ask::default()
+            };
+            ask.job(id, Tz::UTC, 0).expect("a job")
+        };
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("jobs.json");
+        let order = |called: &str, input: &str| {
+            let store = jobs::Store::new(&path);
+            let made = store.change(|jobs| remove(jobs, called, input));
+            made.expect("written").map(|(words, _)| words)
+        };
+        let store = jobs::Store::new(&path);
+        let put = |jobs: &mut Jobs| [job("a", "b"), job("b", "c")].map(|job| jobs.put(job));
+        store.change(put).expect("written");
+        let removed = Ok("Job b removed.".to_owned());
+        assert_eq!(order("b", "one"), removed);
+        // The name of the other one is the id of that which is gone.
+        assert_eq!(order("b", "one"), removed);
+        let left = jobs::Store::new(&path).look().expect("read");
+        assert_eq!(left.iter().count(), 1);
+        assert_eq!(order("b", "two"), Ok("Job a removed.".to_owned()));
+        assert_eq!(order("b", "three"), Err("no job \"b\"".to_owned()));
+        for n in 0..40 {
+            store
+                .change(|jobs| jobs.put(job("z", "z")))
+                .expect("written");
+            order("z", &format!("more {n}")).expect("removed");
+        }
+        let bytes = std::fs::read(&path).expect("read");
+        let file: serde_json::Value = serde_json::from_slice(&bytes).expect("JSON");
+        assert_eq!(file["removed"].as_array().map(Vec::len), Some(16));
+    }
+
+    #[test]
+    fn a_line_gives_every_time_in_one_zone_and_names_it() {
+        let now = clock::parse_rfc3339("2026-03-01T00:00:00Z").expect("a time");
+        let line = |ask: Ask| {
+            let ask = Ask {
+                text: "look".into(),
+                ..ask
+            };
+            super::line(
+                &ask.job("a", Tz::Europe__Paris, now).expect("a job"),
+                Tz::Europe__Paris,
+            )
+        };
+        let once = Ask {
+            at: Some("2026-03-02 09:00".into()),
+            ..Ask::default()
+        };
+        assert_eq!(
+            line(once),
+            "`a` look (once): next Monday, 2026-03-02 09:00 CET"
+        );
+        let abroad = Ask {
+            cron: Some("0 9 * * *".into()),
+            tz: Some("Asia/Tokyo".into()),
+            ..Ask::default()
+        };
+        assert_eq!(
+            line(abroad),
+            "`a` look (0 9 * * *, Asia/Tokyo): next Monday, 2026-03-02 09:00 JST"
+        );
     }
 }

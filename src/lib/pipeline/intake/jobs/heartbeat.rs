@@ -14,7 +14,7 @@ use crate::pipeline::{Live, Pipeline, Signal};
 use crate::queue::{Arrival, Verdict};
 use crate::{llm, prompt};
 
-/// What the agent is told when it wakes; HEARTBEAT.md stands in its system text.
+/// What the agent is told when it wakes; HEARTBEAT.md is in its system text.
 const WORDS: &str =
     "Look after what HEARTBEAT.md lists. If nothing needs your owner now, answer HEARTBEAT_OK.";
 /// The tools that every turn is offered.
@@ -24,7 +24,7 @@ const MAX_FILE: u64 = 1 << 20;
 
 /// An agent that did not wake, because it was busy or outside its hours, is tried again after so long.
 const AGAIN_MS: i64 = 60_000;
-/// A start is no reason to wake: what was left open comes first.
+/// A start is not a reason to wake: what was left open comes first.
 const AFTER_START_MS: i64 = 600_000;
 
 /// When a heartbeat was thought of last.
@@ -165,7 +165,7 @@ impl Pipeline {
         Some(slot(now_slot + every, every, zone))
     }
 
-    /// Wakes the agent, unless something speaks against it; at most once in a stretch of time, whoever asks.
+    /// Wakes the agent, unless something speaks against it; at most once in a stretch of time, no matter who asks.
     ///
     /// # Errors
     /// Why it does not wake.
@@ -304,7 +304,7 @@ mod tests {
         for (call, at) in [
             (("heartbeat", "beat", "own"), now),
             (("subagent", "beat", "sub"), now),
-            // Its conversation is summed up.
+            // Its conversation is summarized.
             (("subagent", "sum", "sub"), now),
             // One that began before midnight, and what it sent works on.
             (("heartbeat", "late", "own"), yesterday),

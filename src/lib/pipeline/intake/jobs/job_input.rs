@@ -5,11 +5,12 @@ use crate::jobs::{Job, Talk};
 use crate::message::{
     About, Address, ChatRef, Command, Envelope, Route, Sender, SessionKey, Source, Trust,
 };
+use crate::people::Access;
 use crate::pipeline::intake::session_keys;
 use crate::pipeline::intake::shell::Everybody;
 use crate::pipeline::{Live, Pipeline};
 
-/// Whoever hears of a job.
+/// Whoever learns of a job.
 struct Listener {
     /// Their conversation.
     key: SessionKey,
@@ -18,7 +19,7 @@ struct Listener {
 }
 
 impl Pipeline {
-    /// Returns the input that the time `at` of `job` is; `None` while it is not known who would hear of it.
+    /// Returns the input that the time `at` of `job` is; `None` while it is not known who would learn of it.
     pub(super) async fn input_of(&self, job: &Job, at: i64, now: i64) -> Option<Envelope> {
         let live = self.live();
         let known = self.everybody().await.ok()?;
@@ -52,9 +53,9 @@ impl Pipeline {
         let models = live.agent.client().models();
         let model = job.model.as_ref();
         let unknown = model.and_then(|name| models.get(name, "the job's model").err());
-        let refused = unknown.map(|error| Command::Refused {
-            reason: error.to_string(),
-        });
+        let reason = unknown.map(|error| error.to_string());
+        let reason = reason.or_else(|| self.why_not_theirs(job, &live));
+        let refused = reason.map(|reason| Command::Refused { reason });
         if !job.deliver && job.session == Talk::Isolated {
             return Some(Envelope {
                 command: refused,
@@ -97,7 +98,20 @@ impl Pipeline {
         })
     }
 
-    /// Returns why nobody would hear of the job `id` that is to be heard; `None` when somebody would.
+    /// Returns why a job that somebody else asked for does nothing: they may not talk any more where it would be heard.
+    fn why_not_theirs(&self, job: &Job, live: &Live) -> Option<String> {
+        let (by, config) = (Address::parse(job.by.as_deref()?)?, &live.config);
+        let chat = job.to.as_deref().and_then(Address::parse);
+        let group = chat.filter(|chat| config.group(chat.channel(), &chat.id()).is_some());
+        let access = match group {
+            Some(group) => self.people.decide_in_group(config, &group, &by),
+            None => self.people.decide(config, &by, "", clock::now_ms()),
+        };
+        let may = matches!(access, Access::Owner | Access::Allowed);
+        (!may).then(|| format!("not done: {by}, who asked for it, may not talk any more"))
+    }
+
+    /// Returns why nobody would learn of the job `id` that is to be heard; `None` when somebody would.
     pub(super) async fn why_unheard(&self, id: &str) -> Option<String> {
         let jobs = self.schedule.jobs.look().ok()?;
         let job = jobs.get(id).filter(|job| job.deliver && job.enabled)?;
@@ -107,7 +121,7 @@ impl Pipeline {
 
     fn listener(&self, job: &Job, live: &Live, known: &Everybody) -> Result<Listener, String> {
         let to = job.to.as_deref().unwrap_or("owner");
-        let route = self.route_to(to, &live.config, known)?;
+        let (person, route) = self.recipient(to, &live.config, known)?;
         if to == "owner" {
             let way = self.way_to_owner(&live.config, known);
             let (key, route) =
@@ -126,7 +140,8 @@ impl Pipeline {
         let key = if is_group {
             session_keys::group_key(&live.config, "job", &chat)
         } else {
-            session_keys::dm_key(&live.config, &known.people, &chat, &id)
+            let person = person.as_ref().unwrap_or(&chat);
+            session_keys::dm_key(&live.config, &known.people, person, &id)
         };
         let key = job
             .topic
@@ -142,7 +157,9 @@ impl Pipeline {
         Ok(Listener {
             key,
             route,
-            is_owner: known.people.is_owner(&live.config, &chat),
+            is_owner: known
+                .people
+                .is_owner(&live.config, person.as_ref().unwrap_or(&chat)),
         })
     }
 }

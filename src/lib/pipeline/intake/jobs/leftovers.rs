@@ -1,4 +1,4 @@
-//! What jobs that are gone leave behind: the conversation in which one was thought about, and the log of its runs.
+//! Cleanup after deleted jobs: the conversation of the job, and the log of its runs.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use crate::jobs::run_log;
 use crate::message::SessionKey;
 use crate::pipeline::Pipeline;
 
-/// Nobody goes on with the conversation of a job that is gone when so long nothing was said in it.
+/// Nobody continues with the conversation of a job that is gone when so long nothing was said in it.
 const REST_MS: i64 = 3_600_000;
 /// How long it is still to be seen what came of a job that is gone.
 const KEEP_RUNS_MS: i64 = 90 * 24 * 3_600_000;
@@ -33,7 +33,7 @@ impl Pipeline {
         }
         let pruned = run_log::prune(&self.schedule.runs, is_gone, now - KEEP_RUNS_MS);
         if let Err(error) = pruned {
-            tracing::warn!(%error, "logs of jobs that are gone stay");
+            tracing::warn!(%error, "cannot remove the logs of deleted jobs");
         }
     }
 }

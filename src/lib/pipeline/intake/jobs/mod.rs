@@ -20,9 +20,11 @@ use chrono_tz::Tz;
 use parking_lot::Mutex;
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::Notify;
 
+use crate::clock::Moment;
 use crate::config::Config;
 use crate::control::replies::{Reply, Status as Answered};
 use crate::jobs;
@@ -36,9 +38,13 @@ use crate::{clock, sys, text};
 /// The jobs are looked at this often, whatever their times are: a clock may jump, a machine may sleep, and
 /// somebody may write into the file.
 const LOOK_MS: i64 = 5_000;
-/// What a job remembers of later than so is from a clock that was ahead; what is less waits until it is there.
+/// What a job remembers of later than so is from a clock that was ahead; what is less waits until it is there. The second is
+/// for a clock that was seen to be set back.
 const AHEAD_MS: i64 = 24 * 3_600_000;
-/// Characters of an answer that stand in the log of a job.
+const SET_BACK_MS: i64 = 3_600_000;
+/// A clock that is behind at the start is set by then, where something sets it.
+const SETTLED: Duration = Duration::from_secs(120);
+/// Characters of an answer that are in the log of a job.
 const REPLY: usize = 500;
 
 /// What is done at its times.
@@ -55,6 +61,10 @@ pub(crate) struct Schedule {
     beat: Mutex<heartbeat::Beat>,
     /// What was said in the log already, so that it is said once.
     told: Mutex<BTreeSet<String>>,
+    /// Since when there is it.
+    since: Moment,
+    /// The newest time of jobs that wait for the clock and that the owner was told of.
+    told_waiting: Mutex<Option<i64>>,
 }
 
 impl Schedule {
@@ -70,6 +80,8 @@ impl Schedule {
             looking: tokio::sync::Mutex::default(),
             beat: Mutex::new(heartbeat::Beat::at_start(now_slot, now)),
             told: Mutex::default(),
+            since: Moment::now(),
+            told_waiting: Mutex::default(),
         }
     }
 
@@ -78,12 +90,20 @@ impl Schedule {
         self.told.lock().insert(trouble.to_owned())
     }
 
-    /// Forgets what was told and is none of `troubles` any more, and returns it.
+    /// Forgets what was told and is not one of `troubles` any more, and returns it.
     fn forget_told(&self, troubles: &BTreeSet<String>) -> Vec<String> {
         let mut told = self.told.lock();
         let over = told.difference(troubles).cloned().collect();
         told.retain(|told| troubles.contains(told));
         over
+    }
+}
+
+/// Returns what a person knows a job by, and its id: `Backup (7a31b049)`.
+fn called(job: &Job) -> String {
+    match job.name.trim() {
+        "" => job.id.clone(),
+        name => format!("{} ({})", text::visible(&text::shorten(name, 60)), job.id),
     }
 }
 
@@ -96,8 +116,11 @@ struct Look {
     troubles: BTreeSet<String>,
     /// The next time of any job.
     next_at: Option<i64>,
-    /// Jobs of a clock that was ahead, which go on from now.
+    /// Jobs of a clock that was ahead, which continue from now.
     brought_back: Vec<String>,
+    /// Jobs that wait until the clock shows what they remember, hours or days ahead, and the newest of these times.
+    waiting: Vec<String>,
+    waiting_until: i64,
 }
 
 impl Pipeline {
@@ -105,6 +128,9 @@ impl Pipeline {
     pub async fn tick(self: &Arc<Self>, now: i64) -> i64 {
         let _alone = self.schedule.looking.lock().await;
         let live = self.live();
+        if let Err(error) = self.note_people().await {
+            tracing::debug!(%error, "people.json cannot be read");
+        }
         let looked = self.look_at_jobs(&live, now).await;
         let next_job = match looked {
             Ok(next) => next,
@@ -141,7 +167,7 @@ impl Pipeline {
         let model = system_model(live);
         // One run of a job that lets missed times go begins at its time and waits in its turn: the daemon was there.
         let waits = |job: &Job| {
-            // A reminder is taken in all the same: its words go out while it waits.
+            // A reminder is taken in nevertheless: its words are sent while it waits.
             !job.literal
                 && !job.is_reminder()
                 && (job.missed != Missed::Skip || !job.running.is_empty())
@@ -152,13 +178,19 @@ impl Pipeline {
         };
         let known = self.schedule.jobs.look()?;
         let mut jobs = known.clone();
-        let mut look = plan(&mut jobs, (now, zone, reading), may_speak, &waits);
+        let ahead = if clock_check::was_set_back() {
+            SET_BACK_MS
+        } else {
+            AHEAD_MS
+        };
+        let view = (now, zone, reading, ahead);
+        let mut look = plan(&mut jobs, view, may_speak, &waits);
         // Nothing is written when nothing is due: this is what an idle day does.
         if jobs != known {
             let change = || {
                 self.schedule
                     .jobs
-                    .change(|jobs| plan(jobs, (now, zone, reading), may_speak, &waits))
+                    .change(|jobs| plan(jobs, view, may_speak, &waits))
             };
             look = tokio::task::block_in_place(change)?;
             self.tell_brought_back(&look.brought_back, now).await;
@@ -166,6 +198,9 @@ impl Pipeline {
                 self.note_skipped(id, skipped, now)?;
             }
             self.settle_runs(now).await?;
+        }
+        if reading == Reading::Plausible {
+            self.tell_who_waits(&look, now).await;
         }
         if let Some(words) = self.schedule.jobs.aside() {
             if self.schedule.jobs.is_aside_news() {
@@ -187,24 +222,47 @@ impl Pipeline {
         Ok(look.next_at)
     }
 
-    /// Tells the owner once which jobs go on from `now`, because a clock that was ahead had moved them.
-    async fn tell_brought_back(self: &Arc<Self>, ids: &[String], now: i64) {
-        if ids.is_empty() {
+    /// Tells the owner once which jobs continue from `now`, because a clock that was ahead had moved them.
+    async fn tell_brought_back(self: &Arc<Self>, names: &[String], now: i64) {
+        if names.is_empty() {
             return;
         }
         let words = format!(
             "the clock had been ahead; jobs that it had moved run at their own times again from now on: {}",
-            ids.join(", ")
+            names.join(", ")
         );
         tracing::warn!("{words}");
         self.note_trouble(&words);
         self.warn_owner("clock", &words, now).await;
     }
 
+    /// Tells the owner once which jobs are silent because the clock shows less than they remember.
+    async fn tell_who_waits(self: &Arc<Self>, look: &Look, now: i64) {
+        let until = look.waiting_until;
+        let is_settled = Moment::now().since(self.schedule.since) > SETTLED;
+        if look.waiting.is_empty() || !is_settled {
+            return;
+        }
+        if self.schedule.told_waiting.lock().replace(until) == Some(until) {
+            return;
+        }
+        let zone = self.live().config.agent.timezone.0;
+        let words = format!(
+            "the clock shows {} and was ahead before, so these jobs wait until it shows {}: {}. If it is right now: \
+             agent-send --job resume ID",
+            clock::local_stamp(now, zone),
+            clock::local_stamp(until, zone),
+            look.waiting.join(", ")
+        );
+        tracing::warn!("{words}");
+        // By that time: a restart does not tell it again.
+        self.warn_owner("job-clock", &words, until).await;
+    }
+
     async fn warn_owner(self: &Arc<Self>, of: &str, words: &str, now: i64) {
         let key = format!("{of}:{now}");
         if let Err(error) = self.tell_owner_of(key, "jobs", words).await {
-            tracing::warn!(%error, "the owner could not be told");
+            tracing::warn!(%error, "cannot notify the owner");
         }
     }
 
@@ -292,7 +350,7 @@ impl Pipeline {
                 let Some(job) = jobs.get_mut(id) else {
                     continue;
                 };
-                job.running.retain(|at| *at != run.at);
+                job.end_run(run.at);
                 job.last_status = Some(if job.running.is_empty() {
                     run.status
                 } else {
@@ -321,7 +379,7 @@ impl Pipeline {
                 Claim::Done
             }
             Err(error) => {
-                tracing::error!(%error, job = job.id, "a job could not be taken in; it is tried again");
+                tracing::error!(%error, job = job.id, "cannot start a job; retrying");
                 Claim::NotNow
             }
         }
@@ -339,7 +397,7 @@ enum Claim {
 /// Puts into `jobs` what is to be done about each at `now`.
 fn plan(
     jobs: &mut Jobs,
-    (now, zone, reading): (i64, Tz, Reading),
+    (now, zone, reading, ahead_ms): (i64, Tz, Reading, i64),
     may_speak: bool,
     waits: &dyn Fn(&Job) -> bool,
 ) -> Look {
@@ -366,13 +424,13 @@ fn plan(
         )));
     }
     for job in jobs.iter_mut() {
-        let is_ahead = job.newest_time() > now.saturating_add(AHEAD_MS);
+        let is_ahead = job.newest_time() > now.saturating_add(ahead_ms);
         if job.enabled
             && reading == Reading::Plausible
             && is_ahead
             && job.go_on_from(now, zone).is_ok()
         {
-            look.brought_back.push(job.id.clone());
+            look.brought_back.push(called(job));
         }
         match jobs::due(job, zone, now, may_speak) {
             Ok(None) => {}
@@ -406,6 +464,10 @@ fn plan(
                     (None, Some(Status::Error), Some(why));
             }
             Err(Stuck::Clock) => {
+                if job.newest_time() > now.saturating_add(SET_BACK_MS) {
+                    look.waiting.push(called(job));
+                    look.waiting_until = look.waiting_until.max(job.newest_time());
+                }
                 look.troubles.insert(format!(
                     "the job {} waits: it remembers a later time than the clock shows; if the clock is right: agent-send --job resume {}",
                     job.id, job.id
@@ -413,7 +475,7 @@ fn plan(
             }
         }
         if job.enabled {
-            // What waits for something else than its time is looked at again and again.
+            // What waits for something else than its time is looked at repeatedly.
             let next_at = job.next_at.map(|at| at.0).filter(|at| *at > now);
             look.next_at = [look.next_at, next_at].into_iter().flatten().min();
         }
@@ -422,7 +484,7 @@ fn plan(
 }
 
 /// Returns whether `job` is due only by a clock that is doubted. A run that was too early cannot be taken back, and one
-/// that comes again goes on at its times.
+/// that comes again continues at its times.
 fn is_still_to_come(job: &Job, reading: Reading) -> bool {
     let Reading::Ahead { known_at } = reading else {
         return false;
@@ -433,7 +495,7 @@ fn is_still_to_come(job: &Job, reading: Reading) -> bool {
         && job.next_at.is_some_and(|at| at.0 > known_at)
 }
 
-/// Returns what the log says of a run that ended; `None` while it goes on.
+/// Returns what the log says of a run that ended; `None` while it continues.
 fn ended_run(at: i64, progress: &Progress) -> Option<run_log::Run> {
     let ended_at = progress
         .finished_at
@@ -474,4 +536,36 @@ fn hours(live: &Live) -> Hours {
 fn system_model(live: &Live) -> String {
     let model = live.agent.client().models().for_role("system");
     model.map_or_else(|| "primary".to_owned(), |model| model.name.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::jobs::Ask;
+
+    #[test]
+    fn what_a_clock_ran_ahead_waits_and_is_named_or_is_brought_back_when_it_was_seen_to_go_back() {
+        let now = clock::parse_rfc3339("2026-03-01T10:00:30Z").expect("a time");
+        let ask = Ask {
+            cron: Some("* * * * *".into()),
+            text: "look".into(),
+            ..Ask::default()
+        };
+        let mut job = ask.job("a", Tz::UTC, now).expect("a job");
+        let ahead = now + 8 * SET_BACK_MS;
+        job.last_at = Some(Time(ahead));
+        job.next_at = Some(Time(ahead + 30_000));
+        let look = |ahead_ms| {
+            let mut jobs = Jobs::default();
+            jobs.put(job.clone());
+            let view = (now, Tz::UTC, Reading::Plausible, ahead_ms);
+            let look = plan(&mut jobs, view, true, &|_| false);
+            let next = jobs.get("a").and_then(|job| job.next_at);
+            (look.waiting, look.waiting_until, look.brought_back, next)
+        };
+        let name = || vec!["look (a)".to_owned()];
+        assert_eq!(look(AHEAD_MS), (name(), ahead, vec![], job.next_at));
+        let next = Some(Time(now + 30_000));
+        assert_eq!(look(SET_BACK_MS), (vec![], 0, name(), next));
+    }
 }

@@ -30,9 +30,9 @@ const MOST: (usize, usize) = (12, 50_000);
 
 /// Inputs that are one turn, at least one, in the order in which they came.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Bundle(Vec<Accepted>);
+pub(crate) struct TurnInputs(Vec<Accepted>);
 
-impl Bundle {
+impl TurnInputs {
     /// Returns a turn of one input.
     pub(crate) fn of(row: Accepted) -> Self {
         Self(vec![row])
@@ -45,10 +45,10 @@ impl Bundle {
         for row in rows {
             let run = begun
                 .iter_mut()
-                .find(|bundle| bundle.last().run_id == row.run_id);
+                .find(|inputs| inputs.last().run_id == row.run_id);
             match (&row.run_id, run) {
                 (None, _) => rest.push(row),
-                (Some(_), Some(bundle)) => bundle.0.push(row),
+                (Some(_), Some(inputs)) => inputs.0.push(row),
                 (Some(_), None) => begun.push(Self::of(row)),
             }
         }
@@ -67,7 +67,7 @@ impl Bundle {
 
     /// Returns the input whose id, sender and place stand for all.
     pub(crate) fn leader(&self) -> &Envelope {
-        &self.0.first().expect("a bundle is never empty").envelope
+        &self.0.first().expect("a inputs is never empty").envelope
     }
 
     /// Returns the input that came last.
@@ -76,7 +76,7 @@ impl Bundle {
     }
 
     fn last(&self) -> &Accepted {
-        self.0.last().expect("a bundle is never empty")
+        self.0.last().expect("a inputs is never empty")
     }
 
     /// Returns the conversation.
@@ -96,7 +96,7 @@ impl Bundle {
         self.0.iter().find_map(|row| row.suspended.as_ref())
     }
 
-    /// Returns when it goes on, milliseconds since 1970 UTC; `None` = it is not suspended.
+    /// Returns when it continues, milliseconds since 1970 UTC; `None` = it is not suspended.
     pub(crate) fn wake_at(&self) -> Option<i64> {
         self.0.iter().filter_map(|row| row.wake_at).max()
     }
@@ -133,7 +133,7 @@ impl Bundle {
     }
 
     /// Returns the inputs.
-    pub(crate) fn inputs(&self) -> impl Iterator<Item = &Envelope> {
+    pub(crate) fn envelopes(&self) -> impl Iterator<Item = &Envelope> {
         self.0.iter().map(|row| &row.envelope)
     }
 
@@ -156,7 +156,7 @@ impl Bundle {
     /// place; else it is given back.
     pub(crate) fn join(&mut self, other: Self) -> Result<(), Self> {
         let fits = self.0.len() + other.0.len() <= MOST.0 && self.chars() + other.chars() <= MOST.1;
-        let is_new = |bundle: &Self| bundle.0.iter().all(|row| row.run_id.is_none());
+        let is_new = |inputs: &Self| inputs.0.iter().all(|row| row.run_id.is_none());
         if !fits || !is_new(self) || !is_new(&other) || !go_together(self.leader(), other.leader())
         {
             return Err(other);
@@ -166,7 +166,7 @@ impl Bundle {
     }
 
     fn chars(&self) -> usize {
-        self.inputs()
+        self.envelopes()
             .map(|envelope| envelope.text.chars().count())
             .sum()
     }
@@ -176,7 +176,7 @@ impl Bundle {
     pub(crate) fn messages(&self) -> Vec<Envelope> {
         let mut messages: Vec<Envelope> = Vec::with_capacity(self.0.len());
         let mut before: Option<&Envelope> = None;
-        for next in self.inputs() {
+        for next in self.envelopes() {
             match (messages.last_mut(), before) {
                 (Some(whole), Some(piece)) if goes_on(piece, next) => {
                     whole.text.push_str(&next.text)
@@ -268,7 +268,7 @@ fn is_full(envelope: &Envelope) -> bool {
         && FULL.contains(&envelope.text.encode_utf16().count())
 }
 
-/// What waits for more, at most one bundle a session.
+/// What waits for more, at most one turn a session.
 #[derive(Debug, Default)]
 pub(crate) struct Gather {
     open: HashMap<SessionKey, Open>,
@@ -276,48 +276,53 @@ pub(crate) struct Gather {
 
 #[derive(Debug)]
 struct Open {
-    bundle: Bundle,
+    inputs: TurnInputs,
     since: Instant,
     until: Instant,
 }
 
 impl Gather {
     /// Takes an input in and returns what need not wait any more, in order.
-    pub(crate) fn push(&mut self, row: Accepted, debounce: Duration, now: Instant) -> Vec<Bundle> {
+    pub(crate) fn push(
+        &mut self,
+        row: Accepted,
+        debounce: Duration,
+        now: Instant,
+    ) -> Vec<TurnInputs> {
         let mut ready = Vec::new();
         let open = self.open.remove(&row.envelope.session_key);
-        let (bundle, since) = match open {
-            None => (Bundle::of(row), now),
+        let (inputs, since) = match open {
+            None => (TurnInputs::of(row), now),
             Some(Open {
-                mut bundle, since, ..
+                mut inputs, since, ..
             }) => {
-                let of_one_text = goes_on(&bundle.last().envelope, &row.envelope);
+                let of_one_text = goes_on(&inputs.last().envelope, &row.envelope);
                 let album = row.envelope.album.is_some()
-                    && bundle.last().envelope.album == row.envelope.album;
+                    && inputs.last().envelope.album == row.envelope.album;
                 let in_a_row = !debounce.is_zero() && now < since + PATIENCE;
                 if of_one_text || album || in_a_row {
-                    if let Err(other) = bundle.join(Bundle::of(row)) {
-                        ready.push(std::mem::replace(&mut bundle, other));
+                    if let Err(other) = inputs.join(TurnInputs::of(row)) {
+                        ready.push(std::mem::replace(&mut inputs, other));
                     }
                 } else {
-                    ready.push(std::mem::replace(&mut bundle, Bundle::of(row)));
+                    ready.push(std::mem::replace(&mut inputs, TurnInputs::of(row)));
                 }
                 let since = if ready.is_empty() { since } else { now };
-                (bundle, since)
+                (inputs, since)
             }
         };
-        match wait(&bundle, debounce, since + PATIENCE - now.max(since)) {
+        match wait(&inputs, debounce, since + PATIENCE - now.max(since)) {
             Some(wait) => {
                 self.open.insert(
-                    bundle.key().clone(),
+                    inputs.key().clone(),
                     Open {
-                        bundle,
+                        inputs,
                         since,
                         until: now + wait,
                     },
                 );
             }
-            None => ready.push(bundle),
+            None => ready.push(inputs),
         }
         ready
     }
@@ -333,19 +338,19 @@ impl Gather {
     }
 
     /// Returns what need not wait any more.
-    pub(crate) fn ready(&mut self, now: Instant) -> Vec<Bundle> {
+    pub(crate) fn ready(&mut self, now: Instant) -> Vec<TurnInputs> {
         self.open
             .extract_if(|_, open| open.until <= now)
-            .map(|(_, open)| open.bundle)
+            .map(|(_, open)| open.inputs)
             .collect()
     }
 }
 
-/// Returns how long more may come after the last input of `bundle`; `None` when nothing will.
-fn wait(bundle: &Bundle, debounce: Duration, patience: Duration) -> Option<Duration> {
-    let last = &bundle.last().envelope;
-    let again = bundle.last().run_id.is_some();
-    if again || !may_wait(last) || bundle.0.len() >= MOST.0 {
+/// Returns how long more may come after the last input of `inputs`; `None` when nothing will.
+fn wait(inputs: &TurnInputs, debounce: Duration, patience: Duration) -> Option<Duration> {
+    let last = &inputs.last().envelope;
+    let again = inputs.last().run_id.is_some();
+    if again || !may_wait(last) || inputs.0.len() >= MOST.0 {
         None
     } else if last.album.is_some() {
         Some(ALBUM)

@@ -69,14 +69,14 @@ fn played(rows: Vec<Accepted>, debounce: u64) -> Vec<(u64, Vec<Envelope>)> {
                 gather
                     .ready(due)
                     .iter()
-                    .map(|bundle| (since(due), bundle.messages())),
+                    .map(|inputs| (since(due), inputs.messages())),
             );
         }
         turns.extend(
             gather
                 .push(row, debounce, now)
                 .iter()
-                .map(|bundle| (since(now), bundle.messages())),
+                .map(|inputs| (since(now), inputs.messages())),
         );
     }
     while let Some(due) = gather.due() {
@@ -84,7 +84,7 @@ fn played(rows: Vec<Accepted>, debounce: u64) -> Vec<(u64, Vec<Envelope>)> {
             gather
                 .ready(due)
                 .iter()
-                .map(|bundle| (since(due), bundle.messages())),
+                .map(|inputs| (since(due), inputs.messages())),
         );
     }
     turns

@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 
 use tokio::time::Instant;
 
-use super::debounce::Bundle;
+use super::debounce::TurnInputs;
 use super::slots::Slots;
 use crate::clock::Alarm;
 use crate::message::{Command, SessionKey};
@@ -16,10 +16,11 @@ use crate::queue::WaitsOn;
 /// The lanes.
 #[derive(Debug, Default)]
 pub(super) struct Lanes {
-    waiting: HashMap<SessionKey, VecDeque<Bundle>>,
+    waiting: HashMap<SessionKey, VecDeque<TurnInputs>>,
     /// Sessions with waiting inputs, in the order of their next turn.
     round: VecDeque<SessionKey>,
-    running: HashSet<SessionKey>,
+    /// Sessions whose turn runs, each with whom it answers unless that is the owner or nobody.
+    running: HashMap<SessionKey, Option<String>>,
     /// Turns that are suspended, one a lane: it stands before all others of its lane.
     suspended: HashMap<SessionKey, Sleeper>,
     /// Who tries a model for all that wait for it.
@@ -31,13 +32,13 @@ pub(super) struct Lanes {
 
 #[derive(Debug)]
 struct Sleeper {
-    bundle: Bundle,
+    inputs: TurnInputs,
     wake: Alarm,
 }
 
 impl Sleeper {
     fn on(&self) -> &WaitsOn {
-        self.bundle
+        self.inputs
             .suspended()
             .map_or(&WaitsOn::Time, |suspended| &suspended.on)
     }
@@ -51,8 +52,8 @@ impl Sleeper {
 
     /// Who was tried least goes first, so that a message that fails by itself is not the only probe.
     fn order(&self) -> (u32, i64) {
-        let tries = self.bundle.suspended().map_or(0, |known| known.tries);
-        (tries, self.bundle.seq())
+        let tries = self.inputs.suspended().map_or(0, |known| known.tries);
+        (tries, self.inputs.seq())
     }
 }
 
@@ -63,58 +64,58 @@ impl Lanes {
     }
 
     /// Adds a turn to its lane.
-    pub(super) fn push(&mut self, bundle: Bundle) {
-        let key = bundle.key().clone();
+    pub(super) fn push(&mut self, inputs: TurnInputs) {
+        let key = inputs.key().clone();
         let lane = self.waiting.entry(key.clone()).or_default();
         if self.suspended.contains_key(&key) {
             // Another model may answer what waits for this one.
-            if matches!(bundle.leader().command, Some(Command::Model { .. })) {
-                lane.push_front(bundle);
+            if matches!(inputs.leader().command, Some(Command::Model { .. })) {
+                lane.push_front(inputs);
                 self.ahead.insert(key.clone());
                 self.enter_round(key);
             } else {
-                lane.push_back(bundle);
+                lane.push_back(inputs);
             }
             return;
         }
-        lane.push_back(bundle);
+        lane.push_back(inputs);
         if lane.len() == 1 {
             self.enter_round(key);
         }
     }
 
     fn enter_round(&mut self, key: SessionKey) {
-        if !self.running.contains(&key) && !self.round.contains(&key) {
+        if !self.running.contains_key(&key) && !self.round.contains(&key) {
             self.round.push_back(key);
         }
     }
 
     /// Returns true while a turn of the lane runs or waits.
     pub(super) fn is_busy(&self, key: &SessionKey) -> bool {
-        self.running.contains(key) || self.suspended.contains_key(key)
+        self.running.contains_key(key) || self.suspended.contains_key(key)
     }
 
     /// Returns true when a newer message waits behind the turn of `key` that starts.
     pub(super) fn is_superseded(&self, key: &SessionKey) -> bool {
         let lane = self.waiting.get(key);
-        lane.is_some_and(|lane| lane.iter().any(|bundle| plan::gives_way(bundle.leader())))
+        lane.is_some_and(|lane| lane.iter().any(|inputs| plan::gives_way(inputs.leader())))
     }
 
     /// Returns the turn of the lane that is suspended.
-    pub(super) fn suspended(&self, key: &SessionKey) -> Option<&Bundle> {
-        self.suspended.get(key).map(|sleeper| &sleeper.bundle)
+    pub(super) fn suspended(&self, key: &SessionKey) -> Option<&TurnInputs> {
+        self.suspended.get(key).map(|sleeper| &sleeper.inputs)
     }
 
     /// Returns the first message of a person that waits in a lane, but for a choice of the model, which goes ahead.
-    pub(super) fn first_person(&self, key: &SessionKey) -> Option<&Bundle> {
+    pub(super) fn first_person(&self, key: &SessionKey) -> Option<&TurnInputs> {
         let is_choice =
-            |bundle: &Bundle| matches!(bundle.leader().command, Some(Command::Model { .. }));
+            |inputs: &TurnInputs| matches!(inputs.leader().command, Some(Command::Model { .. }));
         self.behind(key)
-            .find(|bundle| bundle.leader().source.is_person() && !is_choice(bundle))
+            .find(|inputs| inputs.leader().source.is_person() && !is_choice(inputs))
     }
 
     /// Returns what waits in a lane.
-    pub(super) fn behind(&self, key: &SessionKey) -> impl Iterator<Item = &Bundle> {
+    pub(super) fn behind(&self, key: &SessionKey) -> impl Iterator<Item = &TurnInputs> {
         self.waiting.get(key).into_iter().flatten()
     }
 
@@ -139,20 +140,20 @@ impl Lanes {
     }
 
     /// Takes a `/model` out of a lane that came while the turn before it ran.
-    fn take_choice(&mut self, key: &SessionKey) -> Option<Bundle> {
+    fn take_choice(&mut self, key: &SessionKey) -> Option<TurnInputs> {
         let lane = self.waiting.get_mut(key)?;
         let at = lane
             .iter()
-            .position(|bundle| matches!(bundle.leader().command, Some(Command::Model { .. })))?;
+            .position(|inputs| matches!(inputs.leader().command, Some(Command::Model { .. })))?;
         lane.remove(at)
     }
 
-    /// Lets the lane of `bundle` wait until `wake`.
-    pub(super) fn suspend(&mut self, bundle: Bundle, wake: Alarm) {
-        let key = bundle.key().clone();
+    /// Lets the lane of `inputs` wait until `wake`.
+    pub(super) fn suspend(&mut self, inputs: TurnInputs, wake: Alarm) {
+        let key = inputs.key().clone();
         self.probes.retain(|_, probe| *probe != key);
         self.round.retain(|other| *other != key);
-        let sleeper = Sleeper { bundle, wake };
+        let sleeper = Sleeper { inputs, wake };
         // What one found out of a model holds for all that wait for it.
         if let Some(model) = sleeper.model() {
             let others = self
@@ -164,11 +165,11 @@ impl Lanes {
         self.suspended.insert(key, sleeper);
     }
 
-    /// Lets the suspended turn of a lane go on now, if there is one.
+    /// Lets the suspended turn of a lane continue now, if there is one.
     pub(super) fn wake(&mut self, key: &SessionKey) {
         if let Some(sleeper) = self.suspended.remove(key) {
             let lane = self.waiting.entry(key.clone()).or_default();
-            lane.push_front(sleeper.bundle);
+            lane.push_front(sleeper.inputs);
             self.enter_round(key.clone());
         }
     }
@@ -179,7 +180,7 @@ impl Lanes {
         sleepers.sort_by_key(|sleeper| sleeper.order());
         let mut woken = Vec::new();
         for sleeper in sleepers {
-            let key = sleeper.bundle.key();
+            let key = sleeper.inputs.key();
             let is_due = sleeper.wake.has_come(now);
             let wakes = match sleeper.model() {
                 None => is_due,
@@ -230,7 +231,7 @@ impl Lanes {
             .suspended
             .values()
             .filter(|sleeper| which(sleeper.on()))
-            .map(|sleeper| (sleeper.bundle.seq(), sleeper.bundle.key().clone()))
+            .map(|sleeper| (sleeper.inputs.seq(), sleeper.inputs.key().clone()))
             .collect();
         woken.sort();
         woken.iter().for_each(|(_, key)| self.wake(key));

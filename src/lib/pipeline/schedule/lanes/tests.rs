@@ -6,12 +6,17 @@ use crate::pipeline::schedule::slots::Slot;
 use crate::queue::{Accepted, Deaths, Suspended};
 use std::time::Duration;
 
-fn row(session: &str, seq: i64) -> Bundle {
+fn row(session: &str, seq: i64) -> TurnInputs {
     row_from(Source::Cli, session, seq)
 }
 
-fn row_from(source: Source, session: &str, seq: i64) -> Bundle {
-    Bundle::of(Accepted {
+/// A message; what people write is the owner's.
+fn row_from(source: Source, session: &str, seq: i64) -> TurnInputs {
+    row_of(source, (session, session, source.is_person()), seq)
+}
+
+fn row_of(source: Source, (session, who, from_owner): (&str, &str, bool), seq: i64) -> TurnInputs {
+    let mut row = Accepted {
         seq,
         attempts: 0,
         run_id: None,
@@ -22,15 +27,17 @@ fn row_from(source: Source, session: &str, seq: i64) -> Bundle {
             seq.to_string(),
             source,
             Sender {
-                id: session.into(),
-                name: session.into(),
+                id: who.into(),
+                name: who.into(),
                 username: None,
             },
             SessionKey(session.into()),
             String::new(),
             0,
         ),
-    })
+    };
+    row.envelope.from_owner = from_owner;
+    TurnInputs::of(row)
 }
 
 /// Lanes with the slots of what runs in them.
@@ -38,14 +45,14 @@ fn row_from(source: Source, session: &str, seq: i64) -> Bundle {
 struct Running(Lanes, HashMap<SessionKey, Slot>);
 
 impl Running {
-    fn push(&mut self, bundle: Bundle) {
-        self.0.push(bundle);
+    fn push(&mut self, inputs: TurnInputs) {
+        self.0.push(inputs);
     }
 
-    fn next(&mut self, limit: usize, collect: bool) -> Option<Bundle> {
-        let (bundle, slot) = self.0.next(limit, collect)?;
-        self.1.insert(bundle.key().clone(), slot);
-        Some(bundle)
+    fn next(&mut self, limit: usize, collect: bool) -> Option<TurnInputs> {
+        let (inputs, slot) = self.0.next(limit, collect)?;
+        self.1.insert(inputs.key().clone(), slot);
+        Some(inputs)
     }
 
     fn ended(&mut self, key: &SessionKey) {
@@ -56,7 +63,7 @@ impl Running {
 
 fn started(lanes: &mut Running, limit: usize) -> Vec<i64> {
     std::iter::from_fn(|| lanes.next(limit, false))
-        .map(|bundle| bundle.leader().id.parse().expect("a number"))
+        .map(|inputs| inputs.leader().id.parse().expect("a number"))
         .collect()
 }
 
@@ -119,6 +126,29 @@ fn people_go_before_events_which_leave_a_place_free() {
 }
 
 #[test]
+fn the_owner_goes_before_others_who_leave_them_a_place() {
+    let guest = |session: &str, seq: i64| row_of(Source::Cli, (session, "eve", false), seq);
+    let mut lanes = Running::default();
+    for seq in 1..=4 {
+        lanes.push(guest(&format!("topic {seq}"), seq));
+    }
+    assert_eq!(started(&mut lanes, 4), [1, 2], "half of the places for one");
+    lanes.push(row_of(Source::Cli, ("bob", "bob", false), 5));
+    lanes.push(row_of(Source::Cli, ("tom", "tom", false), 6));
+    lanes.push(row("ada", 7));
+    assert_eq!(started(&mut lanes, 4), [7], "the owner first");
+    assert_eq!(started(&mut lanes, 4), [] as [i64; 0], "the last is kept");
+    lanes.ended(&SessionKey("topic 1".into()));
+    assert_eq!(started(&mut lanes, 4), [3]);
+    assert_eq!(started(&mut lanes, 4), [] as [i64; 0], "the last is kept");
+    lanes.push(row("ada 2", 8));
+    assert_eq!(started(&mut lanes, 4), [8]);
+    let mut one = Running::default();
+    one.push(guest("topic", 1));
+    assert_eq!(started(&mut one, 1), [1]);
+}
+
+#[test]
 fn what_waited_meanwhile_is_collected_into_one_turn() {
     let message = |seq: i64, sender: &str| {
         let mut row = Accepted {
@@ -132,11 +162,11 @@ fn what_waited_meanwhile_is_collected_into_one_turn() {
         };
         row.envelope.sender.id = sender.to_owned();
         row.envelope.reply_to = Some(seq.to_string());
-        Bundle::of(row)
+        TurnInputs::of(row)
     };
     let mut lanes = Running::default();
     lanes.push(message(1, "ada"));
-    let ids = |bundle: Option<Bundle>| bundle.map(|bundle| bundle.ids().join(" "));
+    let ids = |inputs: Option<TurnInputs>| inputs.map(|inputs| inputs.ids().join(" "));
     assert_eq!(ids(lanes.next(4, true)).as_deref(), Some("1"));
     for (seq, sender) in [(2, "ada"), (3, "ada"), (4, "bob"), (5, "ada")] {
         lanes.push(message(seq, sender));
@@ -161,7 +191,7 @@ fn no_more_than_the_limit_run() {
 }
 
 /// A turn that waits for `model`, tried so often.
-fn waits(session: &str, seq: i64, model: &str, tries: u32) -> Bundle {
+fn waits(session: &str, seq: i64, model: &str, tries: u32) -> TurnInputs {
     row(session, seq).suspended_as(
         "run",
         &Suspended {
@@ -219,7 +249,7 @@ fn another_model_is_chosen_ahead_of_what_waits_and_wakes_it() {
     lanes.push(row("a", 2));
     let mut choice = row("a", 3).leader().clone();
     choice.command = Some(Command::Model { choice: None });
-    lanes.push(Bundle::of(Accepted {
+    lanes.push(TurnInputs::of(Accepted {
         seq: 3,
         attempts: 0,
         run_id: None,
@@ -237,12 +267,12 @@ fn another_model_is_chosen_ahead_of_what_waits_and_wakes_it() {
 #[test]
 fn what_waits_for_a_time_alone_is_woken_by_nothing_else() {
     let (mut lanes, now) = (Running::default(), Instant::now());
-    let mut bundle = waits("a", 1, "m", 1);
-    let mut known = bundle.suspended().cloned().expect("suspended");
+    let mut inputs = waits("a", 1, "m", 1);
+    let mut known = inputs.suspended().cloned().expect("suspended");
     known.on = WaitsOn::Time;
-    bundle = bundle.suspended_as("run", &known);
+    inputs = inputs.suspended_as("run", &known);
     let wake = now + Duration::from_secs(60);
-    lanes.0.suspend(bundle, Alarm::at(wake));
+    lanes.0.suspend(inputs, Alarm::at(wake));
     lanes.0.settings_changed();
     lanes.0.budget_changed();
     lanes.0.wake_due(now, &|_| true);

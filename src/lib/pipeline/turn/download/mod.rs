@@ -11,14 +11,14 @@ use crate::{net, text};
 
 /// The largest file that is fetched: what Telegram's Bot API hands out.
 pub(crate) const MAX_FETCH: u64 = 20 << 20;
-/// Tries beside the first, and the waiting between them.
+/// Tries next to the first, and the waiting between them.
 const REPEATS: u32 = 2;
 const BACKOFF: (Duration, Duration) = if cfg!(test) {
     (Duration::ZERO, Duration::ZERO)
 } else {
     (Duration::from_secs(1), Duration::from_secs(10))
 };
-/// One try; a server that stands still holds no lane up for ever.
+/// One try; a server that stands still holds no lane up forever.
 const PATIENCE: Duration = Duration::from_secs(120);
 /// Signs that ids and names of files keep.
 const SIGNS: &str = "._:-";
@@ -73,12 +73,16 @@ async fn tries(channel: &dyn Channel, media: &Media, draft: &Path) -> Result<(),
             Ok(Ok(())) => return Ok(()),
             Ok(Err(FetchError::Again(why))) => why,
             Ok(Err(error)) => return Err(error.to_string()),
-            Err(_) => format!("nothing came for {} s", PATIENCE.as_secs()),
+            Err(_) => format!("no data for {} s", PATIENCE.as_secs()),
         };
         if attempt == REPEATS {
             return Err(why);
         }
-        tracing::warn!(why, attempt, "a file is fetched again");
+        tracing::warn!(
+            why,
+            attempt,
+            "cannot record a fetched file; it is fetched again"
+        );
         tokio::time::sleep(net::backoff(attempt, BACKOFF.0, BACKOFF.1)).await;
         attempt += 1;
     }

@@ -1,4 +1,4 @@
-//! What the model has written so far, for those who watch it.
+//! The text that the model has written so far, for live views.
 
 use parking_lot::Mutex;
 
@@ -11,7 +11,7 @@ use crate::pipeline::turn::silence;
 
 /// The most that is shown, UTF-16 units: a message has 4096, the line below needs some of them.
 const MOST: usize = 4000;
-/// How far a cut goes on for the next word to begin with it.
+/// How far a cut continues for the next word to begin with it.
 const TO_A_WORD: usize = 40;
 
 /// The words of a run.

@@ -1,17 +1,17 @@
-//! What a person sees in the chat while the agent works on their message.
+//! Progress in the chat while the agent works on a message.
 //!
 //! | since the turn began | what is shown |
 //! |---|---|
 //! | 250 ms | "typing", renewed every 4 s |
 //! | 5 s | one line: "Thinking (step 3)", "Running command" |
-//! | 1 s after its first words | with `stream`, what is written so far; the line stands below it while a tool runs |
+//! | 1 s after its first words | with `stream`, what is written so far; the line is below it while a tool runs |
 //!
 //! All of it is one message (or one draft), which is gone before the answer stands: that one is sent
 //! for itself. A [`Progress`] is tied to its turn; however that ends, nothing is shown after it.
 
 mod live_text;
+mod progress_message;
 mod status_line;
-mod status_message;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,8 +30,8 @@ use crate::pipeline::{Live, Pipeline};
 use crate::provider::BoxFuture;
 use crate::queue;
 use live_text::{Said, Words};
+use progress_message::Board;
 use status_line::Line;
-use status_message::Board;
 
 /// A quick answer needs no "typing"; Telegram shows one for 5 s, so it is renewed every 4.
 const TYPING: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(4));
@@ -61,12 +61,12 @@ struct Scene {
     book: Arc<dyn Book>,
 }
 
-/// Where messages are written down that are to be removed again.
+/// Records the messages that are to be removed again.
 trait Book: Send + Sync {
-    /// Notes a message that is shown.
+    /// Records that a message is shown.
     fn shows<'a>(&'a self, route: &'a Route, id: &'a str) -> BoxFuture<'a, ()>;
 
-    /// Notes that it is gone.
+    /// Records that it was removed.
     fn hides<'a>(&'a self, route: &'a Route, id: &'a str) -> BoxFuture<'a, ()>;
 }
 
@@ -74,7 +74,7 @@ impl Book for queue::Store {
     fn shows<'a>(&'a self, route: &'a Route, id: &'a str) -> BoxFuture<'a, ()> {
         Box::pin(async move {
             if let Err(error) = self.shows(route, id).await {
-                tracing::warn!(%error, "a crash now would leave the line of progress in the chat");
+                tracing::warn!(%error, "the progress message was not recorded; a crash now would leave it in the chat");
             }
         })
     }
@@ -82,13 +82,13 @@ impl Book for queue::Store {
     fn hides<'a>(&'a self, route: &'a Route, id: &'a str) -> BoxFuture<'a, ()> {
         Box::pin(async move {
             if let Err(error) = self.hides(route, id).await {
-                tracing::warn!(%error, "a line of progress that is gone will be removed once more");
+                tracing::warn!(%error, "the removal of a progress message was not recorded; it will be removed again at the next start");
             }
         })
     }
 }
 
-/// What is shown of one turn, until it is dropped.
+/// The progress messages of one turn, until it is dropped.
 pub(crate) struct Progress {
     words: Option<Arc<Words>>,
     over: CancellationToken,
@@ -106,7 +106,7 @@ impl Progress {
     /// Ends it. When this returns nothing is shown any more, unless the channel took too long.
     pub(crate) async fn end(mut self) {
         self.over.cancel();
-        // It goes on by itself when it takes longer.
+        // It continues by itself when it takes longer.
         let _ = timeout(PATIENCE, &mut self.task).await;
     }
 }
@@ -162,7 +162,7 @@ impl Pipeline {
         let shown = match self.queue.shown().await {
             Ok(shown) => shown,
             Err(error) => {
-                return tracing::warn!(%error, "what was shown when the agent last ended is not known");
+                return tracing::warn!(%error, "cannot read which progress messages were shown when the agent last ended");
             }
         };
         let pipeline = self.clone();
@@ -172,12 +172,12 @@ impl Pipeline {
                     pipeline.keep_notice(inbox_id, route, id);
                     continue;
                 }
-                // A channel that is off keeps its own for the day on which it is on again.
+                // Those of a disabled channel are kept until it is enabled again.
                 let Some(channel) = pipeline.channels.get(route.channel.as_str()) else {
                     continue;
                 };
                 if let Err(error) = channel.remove(&route.chat, &id).await {
-                    tracing::warn!(%error, chat = route.chat.chat, "a line of progress stays in the chat");
+                    tracing::warn!(%error, chat = route.chat.chat, "could not remove a progress message from the chat");
                 }
                 Book::hides(&pipeline.queue, &route, &id).await;
             }
@@ -225,7 +225,7 @@ async fn watch(
 ) {
     let began = Instant::now();
     let is_owners = board.is_owners();
-    let mut line = Line::default();
+    let mut line = Line::new(!is_owners);
     loop {
         let now = Instant::now();
         let said = words.and_then(|words| words.read(now));

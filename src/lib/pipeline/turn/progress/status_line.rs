@@ -41,6 +41,8 @@ pub(super) struct Line {
     tries: u32,
     /// What the tool says.
     says: Option<String>,
+    /// Whether others than the owner read the line.
+    others_read: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,18 +62,27 @@ impl Default for Line {
             tools: (0, 0),
             tries: 1,
             says: None,
+            others_read: false,
         }
     }
 }
 
 impl Line {
+    /// Returns the first line of a run; `others_read` says that it is not shown to the owner alone.
+    pub(super) fn new(others_read: bool) -> Self {
+        Self {
+            others_read,
+            ..Self::default()
+        }
+    }
+
     /// Takes in what happened.
     pub(super) fn apply(&mut self, step: &Step) {
         match step {
             Step::Thinking { turn } => {
                 *self = Self {
                     step: *turn,
-                    ..Self::default()
+                    ..Self::new(self.others_read)
                 }
             }
             Step::RetryWait { .. } => {
@@ -105,7 +116,14 @@ impl Line {
             Doing::Thinking if self.step > 1 => format!("Thinking (step {})", self.step),
             Doing::Thinking => "Thinking".to_owned(),
             Doing::Waiting => format!("Waiting for the model (try {})", self.tries),
-            Doing::Asking => "Waiting for approval".to_owned(),
+            Doing::Asking => {
+                let whose = if self.others_read {
+                    "my owner's"
+                } else {
+                    "your"
+                };
+                format!("Waiting for {whose} approval. /stop ends the wait.")
+            }
             Doing::Compacting => "Summing up what was said before".to_owned(),
             Doing::Tool(name) => {
                 let words = TOOLS
@@ -250,6 +268,24 @@ mod tests {
                 "Reading file (2/2)",
                 "Thinking (step 2)",
             ]
+        );
+    }
+
+    #[test]
+    fn a_wait_says_whose_yes_it_needs_and_what_ends_it() {
+        let said = |others_read: bool| {
+            let mut line = Line::new(others_read);
+            line.apply(&Step::Thinking { turn: 2 });
+            line.apply(&Step::Asking);
+            line.text()
+        };
+        assert_eq!(
+            said(false),
+            "Waiting for your approval. /stop ends the wait."
+        );
+        assert_eq!(
+            said(true),
+            "Waiting for my owner's approval. /stop ends the wait."
         );
     }
 

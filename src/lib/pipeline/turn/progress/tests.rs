@@ -461,7 +461,7 @@ async fn what_fails_three_times_or_for_good_is_left_alone() {
             "{calls:#?}"
         );
     }
-    // One that may stand there is not shown a second time, nor where nothing can be shown.
+    // One that may be there is not shown a second time, nor where nothing can be shown.
     for error in [
         never(true),
         never(false),

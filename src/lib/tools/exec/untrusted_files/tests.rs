@@ -117,6 +117,10 @@ fn only_what_may_be_run_and_nobody_wanted_is_closed_or_asked_about() {
     check("make test", "", &both, &[]);
     check("cat notes.md fetched.sh own.sh", "", &both, &[]);
     check("sh run.sh", "", &both[1..], &["run.sh"]);
+    check("rm *.sh", "", &both[1..], &["run.sh"]);
+    check("rm r[a-z]n* s*/Makefile", "", &[], &both);
+    check("rm *.zip", "", &both, &[]);
+    check("[ -f own.sh ] && rm own.*", "", &both, &[]);
     check("make -C sub", "", &both[..1], &["sub/Makefile"]);
     check("make", "sub", &both[..1], &["sub/Makefile"]);
     std::fs::rename(

@@ -72,7 +72,7 @@ pub(super) struct Hit {
     pub(super) snippet: String,
 }
 
-/// Does `task` on a page, in a process of its own; `T` is [`Page`], or with `hits` a list of [`Hit`].
+/// Does `task` on a page, in a separate process; `T` is [`Page`], or with `hits` a list of [`Hit`].
 ///
 /// # Errors
 /// Why nothing came of it, in a person's words.

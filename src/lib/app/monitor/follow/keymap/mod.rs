@@ -22,7 +22,7 @@ const PAGE: isize = 10;
 #[derive(Debug, Clone)]
 pub(super) struct Ui {
     pub(super) focus: Pane,
-    /// The pane beside the turns, where only one fits.
+    /// The pane next to the turns, where only one fits.
     pub(super) below: Pane,
     lane: Option<String>,
     request: Option<String>,
@@ -104,7 +104,7 @@ impl Ui {
         };
         match std::mem::replace(&mut self.mode, Mode::Look) {
             Mode::Look => return self.look(code, snapshot, size),
-            // Any key has been understood by whoever reads them.
+            // Any key has been understood by the code that reads them.
             Mode::Help => {}
             Mode::Stop(lane) => match code {
                 KeyCode::Char('y' | 'Y') => return self.stop(&lane, snapshot),
@@ -230,7 +230,7 @@ impl Ui {
         let id = request.id.clone();
         match (code, why) {
             (KeyCode::Esc, _) | (KeyCode::Char('n' | 'N' | 'q'), None) => return None,
-            // Whoever approves has had the whole request before their eyes.
+            // The person who approves has had the whole request before their eyes.
             (KeyCode::Char('y' | 'Y'), None) if *is_read => {
                 return Some(Act::Send(Box::new(Request::decide(
                     id,

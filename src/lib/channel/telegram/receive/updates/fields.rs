@@ -6,7 +6,7 @@ use serde_json::Value;
 pub(super) trait Fields {
     fn field(&self, name: &str) -> Option<&Value>;
     fn object(&self, name: &str) -> Option<&Value>;
-    /// Returns the items of a list, none when it is no list.
+    /// Returns the items of a list, none when it is not a list.
     fn list(&self, name: &str) -> &[Value];
     /// Returns a string that is not empty.
     fn text(&self, name: &str) -> Option<&str>;

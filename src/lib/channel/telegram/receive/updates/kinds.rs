@@ -1,4 +1,4 @@
-//! What is no text and no file, in words for the model: a location, a poll, a sticker; or the name of its field.
+//! Describes content other than text and files for the model: a location, a poll, a sticker; or the name of its field.
 
 use serde_json::Value;
 
@@ -13,14 +13,14 @@ const MAX: usize = 600;
 /// How many options of a poll or a checklist are named; Telegram allows 12 and 30.
 const OPTIONS_MAX: usize = 30;
 
-/// The fields of a message that do not name what it brings (Bot API 10.1,
+/// The fields of a message, and of one of another chat that is answered, that do not name what it brings (Bot API 10.1,
 /// core.telegram.org/bots/api#message).
 const COMMON: &str = "author_signature business_connection_id caption caption_entities chat date \
     direct_messages_topic edit_date effect_id entities external_reply forward_date forward_from \
     forward_from_chat forward_from_message_id forward_origin forward_sender_name \
     forward_signature from guest_bot_caller_chat guest_bot_caller_user guest_query_id \
     has_media_spoiler has_protected_content is_automatic_forward is_from_offline is_paid_post \
-    is_topic_message link_preview_options media_group_id message_id message_thread_id \
+    is_topic_message link_preview_options media_group_id message_id message_thread_id origin \
     paid_star_count quote reply_markup reply_to_checklist_task_id reply_to_message \
     reply_to_poll_option_id reply_to_story rich_message sender_boost_count sender_business_bot \
     sender_chat sender_tag show_caption_above_media suggested_post_info text via_bot";
@@ -48,7 +48,7 @@ pub(super) fn is_service(message: &Value) -> bool {
     service.any(|name| message.field(name).is_some())
 }
 
-/// Returns what a message brings beside text and `files`: in words where we know it, else the name
+/// Returns what a message brings in addition to text and `files`: in words where we know it, else the name
 /// of the field it comes in.
 pub(super) fn kind(message: &Value, files: &[Media]) -> Option<String> {
     let known = known(message).map(|words| text::shorten(&words, MAX));

@@ -1,4 +1,4 @@
-//! Whether a text in a group is meant for us.
+//! Decides whether a group message is addressed to the agent.
 //!
 //! Only what Telegram marked as a mention is one: `@name` is also found in addresses, in code and in
 //! what people quote. A name by which we are called (`[telegram] aliases`) is looked for outside of
@@ -18,6 +18,9 @@ const NOT_SPEECH: &str = "blockquote bot_command cashtag code email email_addres
 
 /// More than Telegram puts on one message (100), few enough for any sender.
 const ENTITIES_MAX: usize = 1000;
+
+/// Bytes of the longest address that is written behind its words; browsers take about as many.
+const URL_MAX: usize = 2048;
 
 /// Who a text calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,9 +75,44 @@ struct Entity<'a> {
     end: usize,
     text: &'a str,
     user: Option<i64>,
+    /// Where a `text_link` leads.
+    url: Option<&'a str>,
 }
 
-/// Returns the entities by where they begin; those that lie outside of the text, or cut a letter, are
+/// Returns the text with the address behind each word that is a link: what a reader can click, the model can read.
+pub(super) fn with_links(text: &MessageText<'_>) -> String {
+    let mut written = String::with_capacity(text.text.len());
+    let mut from = 0;
+    let mut links: Vec<(usize, &str)> = entities(text)
+        .iter()
+        .filter_map(|entity| {
+            Some((
+                entity.end,
+                entity.url.filter(|url| is_hidden(url, entity.text))?,
+            ))
+        })
+        .collect();
+    links.sort_by_key(|(end, _)| *end);
+    for (end, url) in links {
+        written.extend(text.text.get(from..end));
+        written.push_str(&format!(" ({url})"));
+        from = end;
+    }
+    written.extend(text.text.get(from..));
+    written
+}
+
+/// Returns true when `shown` does not show the address `url` itself.
+fn is_hidden(url: &str, shown: &str) -> bool {
+    let bare = |address: &str| {
+        let address = address.trim();
+        let address = address.split_once("://").map_or(address, |(_, rest)| rest);
+        address.trim_end_matches('/').to_lowercase()
+    };
+    url.len() <= URL_MAX && bare(url) != bare(shown)
+}
+
+/// Returns the entities by where they begin; those that are outside of the text, or cut a letter, are
 /// left out.
 fn entities<'a>(text: &'a MessageText<'_>) -> Vec<Entity<'a>> {
     // Telegram counts UTF-16 units: where each begins, in bytes; none begins inside of a pair.
@@ -95,6 +133,7 @@ fn entities<'a>(text: &'a MessageText<'_>) -> Vec<Entity<'a>> {
             end,
             text: text.text.get(start..end)?,
             user: value.object("user").and_then(|user| user.number("id")),
+            url: value.text("url"),
         })
     };
     let known = text.entities.iter().take(ENTITIES_MAX);

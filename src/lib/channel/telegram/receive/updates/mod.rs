@@ -89,7 +89,7 @@ pub(crate) fn incoming(raw: &Value, bot: &Identity) -> Option<Incoming> {
     if text.text.is_empty() && (edited || kinds::is_service(message)) {
         return None;
     }
-    let mut read = read(key.clone(), message, text, bot);
+    let mut read = read(key.clone(), message, &text, bot);
     if let Some(post) = read.as_mut().filter(|_| is_post) {
         // A channel speaks for itself, whoever of it wrote the post.
         post.sender = Some(Sender {
@@ -107,7 +107,7 @@ pub(crate) fn incoming(raw: &Value, bot: &Identity) -> Option<Incoming> {
     Some(Incoming { edited, ..read? })
 }
 
-fn read(key: String, message: &Value, text: MessageText<'_>, bot: &Identity) -> Option<Incoming> {
+fn read(key: String, message: &Value, text: &MessageText<'_>, bot: &Identity) -> Option<Incoming> {
     let sender = sender::sender(message);
     let (chat, group) = chat(message, sender.as_ref())?;
     let private = group.is_none();
@@ -117,7 +117,7 @@ fn read(key: String, message: &Value, text: MessageText<'_>, bot: &Identity) -> 
     let call = if private || forwarded {
         Call::Nobody
     } else {
-        mention::call(&text, bot)
+        mention::call(text, bot)
     };
     let answers = quoted.as_ref().is_some_and(|quoted| quoted.own) && call != Call::Other;
     let typed = message.text("text");
@@ -136,7 +136,7 @@ fn read(key: String, message: &Value, text: MessageText<'_>, bot: &Identity) -> 
         group,
         addressed: private || answers || matches!(call, Call::Us | Call::Command),
         message_id: message.number("message_id")?.to_string(),
-        text: text.text.into_owned(),
+        text: mention::with_links(text),
         kind: kind.or_else(|| is_empty.then(|| "message without content".to_owned())),
         media,
         album: message.id("media_group_id"),

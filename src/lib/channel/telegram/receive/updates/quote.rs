@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::fields::Fields;
-use super::{Identity, kinds, media, sender, text};
+use super::{Identity, kinds, media, mention, sender, text};
 use crate::message::{MediaKind, Quoted, is_plain};
 use crate::text::shorten;
 use crate::trust::says_nothing;
@@ -42,7 +42,7 @@ pub(super) fn quoted(message: &Value, bot: &Identity) -> Option<Quoted> {
         });
     }
     if let Some(original) = message.object("external_reply") {
-        // What the bot said to somebody else may be somebody else's words: it is not `own`.
+        // What the bot said to somebody else may be someone else's text: it is not `own`.
         let origin = original.object("origin");
         return Some(quote(origin.and_then(sender::origin), original));
     }
@@ -66,7 +66,7 @@ fn is_topic(message: &Value, original: &Value) -> bool {
 /// Returns the text of a message, else what it is; and whether others than its sender chose these words: the name of a file
 /// or on a card, a place, a poll.
 fn content(message: &Value) -> (String, bool) {
-    let text = text::of(message).text;
+    let text = mention::with_links(&text::of(message));
     if !text.is_empty() {
         return (shorten(&text, MAX), false);
     }

@@ -69,7 +69,7 @@ impl Flat {
         }
     }
 
-    /// Writes the `RichText`s in these fields, each on a line of its own.
+    /// Writes the `RichText`s in these fields, each on a separate line.
     fn lines(&mut self, block: &Value, fields: &[&str]) {
         for text in fields.iter().filter_map(|field| block.field(field)) {
             self.inline(text);
@@ -77,7 +77,7 @@ impl Flat {
         }
     }
 
-    /// Writes a `RichBlock`, one of its list items or a row of its table, each on a line of its own.
+    /// Writes a `RichBlock`, one of its list items or a row of its table, each on a separate line.
     fn block(&mut self, block: &Value) {
         for (at, cell) in block.as_array().into_iter().flatten().enumerate() {
             self.push(if at == 0 { "" } else { " | " });
@@ -118,6 +118,7 @@ impl Flat {
                     "offset": start,
                     "length": self.units - start,
                     "user": mark.get("user"),
+                    "url": mark.get("url"),
                 }));
             }
             Value::Null | Value::Bool(_) | Value::Number(_) => {}

@@ -113,7 +113,7 @@ impl Telegram {
         }
     }
 
-    /// Registers the webhook, again when somebody changed it, and looks now and then whether Telegram
+    /// Registers the webhook, again when somebody changed it, and looks from time to time whether Telegram
     /// can bring what waits.
     async fn keep_registered(&self, webhook: &Webhook, secret: &Secret) {
         let mut failures = Failures::default();
@@ -143,9 +143,9 @@ impl Telegram {
                 }
             };
             if info.get("url").and_then(Value::as_str) != Some(&webhook.url) {
-                tracing::warn!("somebody changed the bot's webhook; it is set again");
+                tracing::warn!("another program changed the bot's webhook; it is set again");
                 registered = None;
-                // Do not fight with whoever it is.
+                // Do not fight with the other program.
                 tokio::time::sleep(self.poll_timeout).await;
                 continue;
             }

@@ -35,7 +35,7 @@ const MAX_BODY: usize = 1 << 20;
 const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
 const SECRET_HEADER: &str = "x-telegram-bot-api-secret-token";
 
-/// Serves for ever.
+/// Serves forever.
 pub(super) async fn serve(telegram: &Arc<Telegram>, listener: &Listener) {
     // Dropped with this future, and the connections with it: Telegram brings again what was not answered.
     let mut connections = JoinSet::new();

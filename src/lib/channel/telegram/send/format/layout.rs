@@ -1,4 +1,4 @@
-//! Where text goes: line ends, indentation, list markers and boxes between the blocks.
+//! The layout of text: line ends, indentation, list markers and boxes between the blocks.
 
 use super::source::{clean_char, unmask};
 use super::{Origin, Style, Writer};
@@ -30,7 +30,7 @@ impl Writer<'_> {
         self.put(text, at, range.end);
     }
 
-    /// Writes `text`, which stands at `at` in the source if it is there byte for byte; `end` is where
+    /// Writes `text`, which is at `at` in the source if it is there byte for byte; `end` is where
     /// its source ends.
     pub(super) fn put(&mut self, text: &str, at: Option<usize>, end: usize) {
         if text.is_empty() {
@@ -66,7 +66,7 @@ impl Writer<'_> {
     }
 
     /// Returns where the source of a text at `at` begins: at the markup that opened since the last
-    /// text, or at the beginning of its line where only quote and list markers stand before it.
+    /// text, or at the beginning of its line where only quote and list markers are before it.
     fn take_lead(&mut self, at: usize) -> usize {
         let between = self.source.get(self.last_end..at).unwrap_or("");
         let line = between

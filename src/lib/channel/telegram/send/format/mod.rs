@@ -258,7 +258,7 @@ impl<'a> Writer<'a> {
         self.gap(Gap::Paragraph);
     }
 
-    /// Writes what stands in a row behind its last column. CommonMark drops it: `a|b` in a cell is two.
+    /// Writes what is in a row behind its last column. CommonMark drops it: `a|b` in a cell is two.
     fn put_excess_cells(&mut self, row: &Range<usize>) {
         let rest = self.source.get(self.last_end..row.end).unwrap_or("");
         let excess = rest.trim_matches(['|', ' ', '\t', '\n', '>']);
@@ -295,7 +295,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Returns the style in force. Telegram allows no other style with code and none inside `pre`, so
+    /// Returns the active style. Telegram allows no other style with code and none inside `pre`, so
     /// code gives way to a spoiler or a link, and everything else gives way to code.
     fn style(&self) -> Style {
         let mut style = Style {

@@ -1,4 +1,4 @@
-//! The source before and beside the parser: what is cleaned out of it, what the parser must not see,
+//! The source before and next to the parser: what is cleaned out of it, what the parser must not see,
 //! and the markup it does not know.
 
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};

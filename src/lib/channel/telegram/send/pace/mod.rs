@@ -54,7 +54,7 @@ impl Pace {
         }
     }
 
-    /// Waits until there is room for a call about `chat`, and takes none: whoever calls then waits no
+    /// Waits until there is room for a call about `chat`, and takes none: a caller then waits no
     /// more, unless others came first.
     pub(crate) async fn ready(&self, chat: i64) {
         self.queues(Some(chat));

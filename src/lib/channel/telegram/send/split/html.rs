@@ -20,7 +20,7 @@ pub(crate) enum Inline {
 /// The tag of each [`Inline`].
 const INLINE: [&str; 6] = ["code", "tg-spoiler", "b", "i", "u", "s"];
 
-/// What is in force at one place of the text.
+/// What is active at one place of the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Style {
     /// Number of the quote; two quotes side by side differ.

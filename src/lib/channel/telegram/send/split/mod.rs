@@ -145,7 +145,7 @@ impl Flow {
         pieces
     }
 
-    /// Returns where text goes on after a cut at `at`: behind the blank lines, or behind the spaces;
+    /// Returns where text continues after a cut at `at`: behind the blank lines, or behind the spaces;
     /// the indentation of a line stays.
     fn after_seam(&self, at: usize, end: usize) -> usize {
         let rest = self.text.get(at..end).unwrap_or("");

@@ -222,22 +222,22 @@ fn run(
     let totals = candidates::totals(&view)?;
     let (allowed, is_fact) = (blocks.allowed(&query.filter), blocks.facts());
     let found = shortlist(&view, blocks, words, query, vector.as_ref(), totals)?;
-    let mut shelf = Rows {
+    let mut source = Rows {
         view: &view,
         allowed: |id: i64| usize::try_from(id).is_ok_and(&allowed),
         is_fact: |id: i64| usize::try_from(id).is_ok_and(&is_fact),
     };
-    examine(found, totals, query, (vector, known), &mut shelf)
+    examine(found, totals, query, (vector, known), &mut source)
 }
 
 /// Where chunks are read from, whatever database that is.
-pub(crate) trait Shelf {
+pub(crate) trait ChunkSource {
     type Error;
 
     /// Returns these chunks, and those that belong to them, and adds their files.
     fn chunks(&mut self, ids: &[i64], files: &mut Files) -> Result<Vec<Chunk>, Self::Error>;
 
-    /// Returns those of the chunks that may be found because they lie beside others, and adds their files.
+    /// Returns those of the chunks that may be found because they are next to others, and adds their files.
     fn beside(&mut self, ids: Vec<i64>, files: &mut Files) -> Result<Vec<Chunk>, Self::Error>;
 
     /// Returns the cosines of chunks and `vector`; none for a chunk without a vector.
@@ -251,7 +251,7 @@ struct Rows<'a, A, F> {
     is_fact: F,
 }
 
-impl<A: Fn(i64) -> bool, F: Fn(i64) -> bool> Shelf for Rows<'_, A, F> {
+impl<A: Fn(i64) -> bool, F: Fn(i64) -> bool> ChunkSource for Rows<'_, A, F> {
     type Error = rusqlite::Error;
 
     fn chunks(&mut self, ids: &[i64], files: &mut Files) -> rusqlite::Result<Vec<Chunk>> {
@@ -273,12 +273,12 @@ impl<A: Fn(i64) -> bool, F: Fn(i64) -> bool> Shelf for Rows<'_, A, F> {
 }
 
 /// Looks closely at what is on the list, and returns what of it is found.
-pub(crate) fn examine<S: Shelf>(
+pub(crate) fn examine<S: ChunkSource>(
     list: Shortlist,
     totals: Totals,
     query: &Query,
     (vector, known): (Option<QueryVector<'_>>, &mut Words),
-    shelf: &mut S,
+    source: &mut S,
 ) -> Result<Found, S::Error> {
     let Shortlist {
         terms,
@@ -293,12 +293,12 @@ pub(crate) fn examine<S: Shelf>(
     };
     let mut meaning = vector.map(|vector| Meaning::new(vector, similar));
     let mut files = Files::new();
-    let chunks = shelf.chunks(&ids, &mut files)?;
+    let chunks = source.chunks(&ids, &mut files)?;
     if let Some(meaning) = meaning.as_ref().filter(|meaning| !meaning.knows_lines()) {
         // Those that were found by keywords.
         let ids = chunks.iter().map(|chunk| chunk.id);
         let others: Vec<i64> = ids.filter(|id| !cosines.contains_key(id)).collect();
-        cosines.extend(shelf.cosines(&others, meaning.vector())?);
+        cosines.extend(source.cosines(&others, meaning.vector())?);
     }
     let looked_at = LookedAt {
         chunks,
@@ -312,7 +312,7 @@ pub(crate) fn examine<S: Shelf>(
         looked_at,
         query,
         (meaning.as_mut(), known),
-        |beside, files| shelf.beside(beside, files),
+        |beside, files| source.beside(beside, files),
     )
 }
 
@@ -358,7 +358,7 @@ fn order<E>(
     let mut ranked = rank::rerank(scored, &terms, &mut mix);
     adjust(&mut ranked, &files, days.as_ref());
     let seeds = passage::seeds(&ranked, &files);
-    // The chunks beside the best, so that results can grow: they change the scores of the other lines of their files.
+    // The chunks next to the best, so that results can grow: they change the scores of the other lines of their files.
     let beside = chunks_beside(&ranked, &seeds, query.k, &chunks);
     let beside = load_beside(beside, &mut files)?;
     let changed: BTreeSet<i64> = beside.iter().map(|chunk| chunk.file).collect();

@@ -1,3 +1,5 @@
+use std::path::{Path, PathBuf};
+
 use super::*;
 use crate::config::Home;
 use crate::memory::index::Mode;
@@ -237,14 +239,18 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::embedding::static_table::Table;
 use crate::embedding::static_table::tests::small;
+use crate::embedding::static_table::{FILE, Table};
 use crate::embedding::{Embedder, Error as Trouble, Kind, Model, Opener};
 
 /// The same place with the small table: cats and dogs point one way, cars the other.
 fn with_table(dir: &tempfile::TempDir, place: &Place) -> Place {
     let path = dir.path().join("table.bin");
     atomic::write(&path, &small(), atomic::Durability::Rename).expect("write");
+    with_table_at(path, place)
+}
+
+fn with_table_at(path: PathBuf, place: &Place) -> Place {
     let opener: Opener = Arc::new(move || Ok(Some(Embedder::Table(Table::open(&path)?))));
     let place = place.clone().with(opener);
     sync(&place, Mode::default(), &mut |_| {}).expect("sync");
@@ -341,6 +347,32 @@ fn what_means_the_same_is_found_without_its_word_and_words_alone_do_without() {
         (unknown.hits.len(), unknown.without_vectors.as_deref()),
         (0, Some("the table knows none of these words"))
     );
+}
+
+#[test]
+fn a_key_or_data_is_near_to_no_word() {
+    let data = "\
+        iVBORw0KGgoAAAANSUhEUgAAAAUAAAAFCAYAAACNbyblAAAAHElEQVQI12P4kV8MA3BdcYfvNe\n\
+        mxfBF3mdHA53axEkmN20dusDaddAcTsDUsXHuRCu+gaulanh3iNa/K6qkdw1s+4uRSH0wZGMhr28\n\
+        EO47zh/opEKfk9cVfi85dINIc9+DfM3mCBp7vRIOsO/tAD3zwaGUNXeTYREcas43zWnJ3956W2P==\n\
+        token 625af3aec3ab8265cbc83ad71b3da95b\n";
+    let (_dir, place) = place(&[("memory/a.md", data), ("memory/b.md", "the garden\n")]);
+    let table = Path::new(env!("CARGO_MANIFEST_DIR")).join("share");
+    let place = with_table_at(table.join(FILE), &place);
+    for word in [
+        "zlatorog",
+        "zubrowka",
+        "zugzwang",
+        "kryptonite",
+        "quokka",
+        "8FA2c6Wd1b2C4e5f",
+    ] {
+        assert_eq!(paths(&place, &Query::new(word)), [""; 0], "{word}");
+    }
+    for key in ["625af3aec3ab8265cbc83ad71b3da95b", "opEKfk9cVfi85dINIc9"] {
+        assert_eq!(paths(&place, &Query::new(key)), ["memory/a.md"], "{key}");
+    }
+    assert_eq!(paths(&place, &Query::new("trees")), ["memory/b.md"]);
 }
 
 #[test]

@@ -107,7 +107,7 @@ fn every_case_becomes_what_it_names() {
         assert_eq!(incoming(&update, &us()), expected, "{line}");
         count += 1;
     }
-    assert_eq!(count, 78);
+    assert_eq!(count, 79);
 }
 
 #[test]
@@ -273,7 +273,7 @@ fn a_topic_is_a_place_and_its_beginning_no_question() {
         (reply(root), (Some("77"), false)),
         (reply(message(77)), (Some("77"), false)),
         (reply(message(78)), (Some("77"), true)),
-        // A thread of replies is no topic, and the General topic has no id.
+        // A thread of replies is not a topic, and the General topic has no id.
         (
             json!({"message_thread_id": 77, "reply_to_message": message(77)}),
             (None, true),
@@ -306,4 +306,39 @@ fn of_what_a_message_answers_300_characters_are_kept() {
     let (whole, longer) = ("ä".repeat(300), "ä".repeat(301));
     assert_eq!(kept(&whole), whole);
     assert_eq!(kept(&longer), format!("{whole}…"));
+}
+
+#[test]
+fn the_address_behind_a_linked_word_is_part_of_the_text() {
+    let link = |offset, length, url| json!({"type": "text_link", "offset": offset, "length": length, "url": url});
+    let text = |text: &str, entities: &[Value]| {
+        read(&private(&json!({"text": text, "entities": entities}))).text
+    };
+    // Offsets are UTF-16 units.
+    let found = text(
+        "😀 read this, sum it up",
+        &[link(8, 4, "https://example.org/a")],
+    );
+    assert_eq!(found, "😀 read this (https://example.org/a), sum it up");
+    // Nothing is said twice, and what is no link of this text is left out.
+    let shown = text("example.org/a", &[link(0, 13, "https://example.org/a/")]);
+    assert_eq!(shown, "example.org/a");
+    assert_eq!(text("short", &[link(3, 9, "https://example.org")]), "short");
+    let both = text(
+        "a b",
+        &[
+            link(2, 1, "https://b.example"),
+            link(0, 1, "https://a.example"),
+        ],
+    );
+    assert_eq!(both, "a (https://a.example) b (https://b.example)");
+    let caption =
+        json!({"caption": "see here", "caption_entities": [link(4, 4, "https://example.org")]});
+    assert_eq!(
+        read(&private(&caption)).text,
+        "see here (https://example.org)"
+    );
+    // What it says in words commands nothing else.
+    let command = json!({"text": "/new", "entities": [link(0, 4, "https://example.org")]});
+    assert_eq!(read(&private(&command)).command, Some(Command::NEW));
 }

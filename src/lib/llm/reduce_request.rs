@@ -1,0 +1,200 @@
+//! The reduced request, what a model is shown of a conversation: less than there is, when it cannot take all of it or
+//! its server refused it.
+
+use parking_lot::Mutex;
+use std::collections::HashSet;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+
+use crate::config::Model;
+use crate::message::{Block, Message, Role, ToolResult};
+use crate::provider::without_tools;
+
+/// As many refused blocks are remembered; then it starts over.
+const REMEMBERED: usize = 1000;
+
+/// Blocks that servers refused, by provider; clones share it. In memory only: after a restart a server
+/// may think otherwise.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Refused(Arc<Mutex<HashSet<u64>>>);
+
+impl Refused {
+    fn contains(&self, model: &Model, block: &Block) -> bool {
+        self.0.lock().contains(&mark(model, block))
+    }
+
+    fn insert(&self, model: &Model, block: &Block) {
+        let mut known = self.0.lock();
+        if known.len() >= REMEMBERED {
+            known.clear();
+        }
+        known.insert(mark(model, block));
+    }
+}
+
+fn mark(model: &Model, block: &Block) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    model.provider.name.hash(&mut hasher);
+    serde_json::to_string(block)
+        .unwrap_or_default()
+        .hash(&mut hasher);
+    hasher.finish()
+}
+
+/// How much is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Shown {
+    /// All that the model can take.
+    All,
+    /// Neither pictures nor what it kept of its thinking, and nothing else that is optional: the request was
+    /// refused.
+    Bare,
+    /// Nor the newest result, file or picture, which is quarantined: it was refused again.
+    WithoutNewest,
+}
+
+impl Shown {
+    /// Returns what it leaves out, for the log.
+    pub(crate) fn words(self) -> &'static str {
+        match self {
+            Self::All => "nothing is left out",
+            Self::Bare => "without pictures and what the model kept of its thinking",
+            Self::WithoutNewest => "without the newest result, file or picture",
+        }
+    }
+
+    /// Returns what to try after a refusal; `None` when there is nothing to leave out.
+    pub(crate) fn after_refusal(
+        self,
+        model: &Model,
+        messages: &[Message],
+        has_schema: bool,
+    ) -> Option<Self> {
+        let newest = newest(messages).is_some();
+        match self {
+            Self::All => {
+                let thinks = blocks(messages).any(|block| matches!(block, Block::Thinking(_)));
+                let has_more = newest || thinks || has_schema;
+                (has_more || (model.vision && has_pictures(messages))).then_some(Self::Bare)
+            }
+            Self::Bare => newest.then_some(Self::WithoutNewest),
+            Self::WithoutNewest => None,
+        }
+    }
+
+    /// Returns the conversation as `model` is shown it.
+    pub(crate) fn of(self, messages: &[Message], model: &Model, refused: &Refused) -> Vec<Message> {
+        let left_out = || {
+            format!(
+                "⟦left out: the server of the model {} refuses a request with it⟧",
+                model.name
+            )
+        };
+        let newest = newest(messages)
+            .filter(|_| self == Self::WithoutNewest)
+            .cloned();
+        let mut messages = messages.to_vec();
+        for block in messages.iter_mut().flat_map(|message| &mut message.content) {
+            let is_refused = is_from_outside(block)
+                && (newest.as_ref() == Some(&*block) || refused.contains(model, block));
+            match block {
+                Block::ToolResult(result) if is_refused => {
+                    *result = ToolResult {
+                        id: std::mem::take(&mut result.id),
+                        text: left_out(),
+                        is_error: true,
+                        from: None,
+                        pictures: Vec::new(),
+                    };
+                }
+                Block::Context { text } if is_refused => *text = left_out(),
+                Block::Image { .. } if is_refused || !model.vision || self != Self::All => {
+                    let text = if !model.vision {
+                        format!(
+                            "⟦a picture; the model {} does not see pictures (vision = true in providers.d)⟧",
+                            model.name
+                        )
+                    } else {
+                        format!(
+                            "⟦a picture that the server of the model {} refused⟧",
+                            model.name
+                        )
+                    };
+                    *block = Block::Context { text };
+                }
+                Block::Text { .. }
+                | Block::Context { .. }
+                | Block::Image { .. }
+                | Block::Thinking(_)
+                | Block::ToolCall(_)
+                | Block::ToolResult(_) => {}
+            }
+        }
+        let goes = |block: &Block| {
+            matches!(block, Block::Thinking(_))
+                && (self != Self::All || refused.contains(model, block))
+        };
+        messages
+            .iter_mut()
+            .for_each(|message| message.content.retain(|block| !goes(block)));
+        if model.tools {
+            messages
+        } else {
+            without_tools(&messages)
+        }
+    }
+
+    /// Remembers what had to be left out, because without it the request was taken.
+    pub(crate) fn learn(self, messages: &[Message], model: &Model, refused: &Refused) {
+        let kept = |block: &&Block| {
+            matches!(
+                block,
+                Block::Thinking(_) | Block::Image { data: Some(_), .. }
+            )
+        };
+        let left_out: Vec<&Block> = match self {
+            Self::All => return,
+            // Which of them it was nobody says; without them all, the next request need not be refused first.
+            Self::Bare => blocks(messages).filter(kept).collect(),
+            Self::WithoutNewest => newest(messages).into_iter().collect(),
+        };
+        tracing::warn!(model = %model.name, "content that the server refuses is left out of this conversation from now on");
+        left_out
+            .into_iter()
+            .for_each(|block| refused.insert(model, block));
+    }
+}
+
+/// Returns the newest block that came from outside, if it is in what the model is to answer now.
+fn newest(messages: &[Message]) -> Option<&Block> {
+    let asked = messages
+        .iter()
+        .rev()
+        .take_while(|message| message.role == Role::User);
+    asked
+        .flat_map(|message| message.content.iter().rev())
+        .find(|block| is_from_outside(block))
+}
+
+/// Returns true for results, pictures and the words of files: what a server may choke on although
+/// nobody typed it.
+fn is_from_outside(block: &Block) -> bool {
+    match block {
+        Block::ToolResult(_) | Block::Image { .. } => true,
+        // As the words of a file are framed; what people said in a group stays.
+        Block::Context { text } => {
+            text.starts_with('⟦')
+                && text.contains("\n⟦end of ")
+                && !text.ends_with("⟦end of what was heard⟧")
+        }
+        Block::Text { .. } | Block::Thinking(_) | Block::ToolCall(_) => false,
+    }
+}
+
+fn blocks(messages: &[Message]) -> impl Iterator<Item = &Block> {
+    messages.iter().flat_map(|message| &message.content)
+}
+
+fn has_pictures(messages: &[Message]) -> bool {
+    blocks(messages).any(|block| matches!(block, Block::Image { data: Some(_), .. }))
+}
