@@ -423,6 +423,35 @@ fn a_reset_waits_for_the_turn_that_runs_the_first_one_too() {
 }
 
 #[test]
+fn a_reset_of_all_counts_conversations_whose_first_message_waits() {
+    let (model, sandbox) = Sandbox::with_model();
+    let sandbox = sandbox.config("[agent]\nmax_concurrent_runs = 1");
+    let _daemon = sandbox.ready();
+    model.push(Reply::Held("the last word".to_owned()));
+    let talking = sandbox.sending(&["--wait", "--from", "ada", "hello"]);
+    model.wait_requests(1, SOON);
+    let waiting = sandbox.sending(&["--wait", "--from", "bob", "hello"]);
+    let waiting_of_bob = |count: usize| {
+        wait_for("bob's inputs to wait", SOON, || {
+            let waiting =
+                "SELECT id FROM inbox WHERE state = 'pending' AND session_key = 'cli:bob'";
+            (sandbox.query("queue", waiting).len() == count).then_some(())
+        });
+    };
+    waiting_of_bob(1);
+    let resetting = sandbox.sending(&["--reset", "all"]);
+    waiting_of_bob(2);
+    model.go_on();
+    assert_eq!(resetting.end().stdout, "2 conversations archived.\n");
+    assert_eq!(talking.end().stdout, "the last word\n");
+    assert_eq!(waiting.end().code, 0);
+    for name in ["ada", "bob"] {
+        assert_eq!(sandbox.send(&["--wait", "--from", name, "again"]).code, 0);
+        assert_eq!(messages(&model), 1, "{name}: it is fresh");
+    }
+}
+
+#[test]
 fn a_reset_without_a_daemon_waits_its_turn_in_the_spool() {
     let (model, sandbox) = Sandbox::with_model();
     let daemon = sandbox.ready();

@@ -270,6 +270,19 @@ impl Store {
             .await
     }
 
+    /// Returns the conversations that have an input which is no command and is not answered yet.
+    ///
+    /// # Errors
+    /// See [`db::Error`].
+    pub async fn unanswered_sessions(&self) -> Result<Vec<SessionKey>, db::Error> {
+        let sql = "SELECT DISTINCT session_key FROM inbox WHERE state IN ('pending', 'running')
+            AND json_valid(envelope) AND envelope ->> '$.command' IS NULL";
+        let key = |row: &rusqlite::Row| row.get(0).map(SessionKey);
+        self.writer
+            .read(move |connection| connection.all(sql, [], key))
+            .await
+    }
+
     /// Returns how far each of `ids` is; `None` for what is not an input, or none any more.
     ///
     /// # Errors

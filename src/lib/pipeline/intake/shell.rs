@@ -22,10 +22,13 @@ use crate::{clock, db, queue, text};
 const MAX_KEY: usize = 200;
 
 /// What is needed to find people and conversations.
+#[derive(Default)]
 pub(crate) struct Everybody {
     pub(crate) people: Arc<People>,
     /// Where people were last heard, newest first.
     pub(crate) routes: Vec<LastRoute>,
+    /// The conversations with an unanswered input, read only for a reset of all.
+    pub(crate) unanswered: Vec<SessionKey>,
 }
 
 impl Pipeline {
@@ -37,7 +40,7 @@ impl Pipeline {
     pub async fn take_orders(&self, orders: &[Order]) -> Result<(), db::Error> {
         let now = clock::now_ms();
         let live = self.live();
-        let known = self.people_for(orders).await?;
+        let mut known = self.people_for(orders).await?;
         let mut taken = Vec::with_capacity(orders.len());
         let mut said = Vec::with_capacity(orders.len());
         for order in orders {
@@ -48,11 +51,13 @@ impl Pipeline {
             };
             let digest = control::digest(Source::Cli.as_str(), &order.command);
             said.push((&order.id, digest.clone()));
-            taken.push((
-                &order.id,
-                digest,
-                self.envelopes(order, &input, &live, &known),
-            ));
+            let envelopes = self.envelopes(order, &input, &live, &known);
+            // A reset of all may follow in the same batch.
+            let messages = envelopes
+                .iter()
+                .filter(|envelope| envelope.command.is_none());
+            (known.unanswered).extend(messages.map(|envelope| envelope.session_key.clone()));
+            taken.push((&order.id, digest, envelopes));
         }
         if self.accept(taken, now).await? < orders.len() {
             for (id, digest) in said {
@@ -66,20 +71,20 @@ impl Pipeline {
 
     /// Returns what is needed to find the people and conversations that `orders` mean.
     pub(crate) async fn people_for(&self, orders: &[Order]) -> Result<Everybody, db::Error> {
-        let asks_for_way = |order: &Order| {
-            let command = &order.command;
-            matches!(
-                command,
-                control::Command::Notify { .. } | control::Command::Raw { .. }
-            )
+        let any = |is: fn(&control::Command) -> bool| orders.iter().any(|order| is(&order.command));
+        let routes = match any(asks_for_way) {
+            true => self.queue.routes().await?,
+            false => Vec::new(),
+        };
+        let unanswered = match any(resets_all) {
+            true => self.queue.unanswered_sessions().await?,
+            false => Vec::new(),
         };
         // When the address book cannot be read now, whom a command means is not known yet: it waits.
-        if orders.iter().any(asks_for_way) {
-            return self.everybody().await;
-        }
         Ok(Everybody {
             people: self.people.read()?,
-            routes: Vec::new(),
+            routes,
+            unanswered,
         })
     }
 
@@ -91,6 +96,7 @@ impl Pipeline {
         Ok(Everybody {
             people: self.people.read()?,
             routes: self.queue.routes().await?,
+            unanswered: Vec::new(),
         })
     }
 
@@ -137,10 +143,7 @@ impl Pipeline {
     pub async fn take_lines(&self, lines: Vec<String>) {
         let now = clock::now_ms();
         let live = self.live();
-        let known = Everybody {
-            people: Arc::default(),
-            routes: Vec::new(),
-        };
+        let known = Everybody::default();
         let arrival = |text: String| {
             let id = format!("stdin:{}", control::Id::new());
             let words = Words {
@@ -188,7 +191,7 @@ impl Pipeline {
     ) -> Vec<Envelope> {
         let door = input.door.as_str();
         let (envelope, mut all) = match &order.command {
-            control::Command::Reset { target } if target == "all" => self.reset_all(order, input),
+            command if resets_all(command) => self.reset_all(order, input, &known.unanswered),
             _ => (self.envelope(order, input, live, known), Vec::new()),
         };
         let first = envelope.unwrap_or_else(|reason| {
@@ -383,10 +386,11 @@ impl Pipeline {
         &self,
         order: &Order,
         input: &Input<'_>,
+        unanswered: &[SessionKey],
     ) -> (Result<Envelope, String>, Vec<Envelope>) {
         let mut keys = self.sessions.keys();
-        // One whose first turn runs is a conversation too.
-        keys.extend(self.runs().keys().cloned());
+        // One whose first message waits, or is being answered, is a conversation too.
+        keys.extend_from_slice(unanswered);
         keys.sort();
         keys.dedup();
         let text = match keys.len() {
@@ -664,6 +668,18 @@ fn event_key(words: &Words, name: &str) -> SessionKey {
     } else {
         name.to_owned()
     })
+}
+
+/// Returns true when where people were last heard decides where the command's words go.
+fn asks_for_way(command: &control::Command) -> bool {
+    matches!(
+        command,
+        control::Command::Notify { .. } | control::Command::Raw { .. }
+    )
+}
+
+fn resets_all(command: &control::Command) -> bool {
+    matches!(command, control::Command::Reset { target } if target == "all")
 }
 
 /// Returns what would be lost if nobody heard of the command.

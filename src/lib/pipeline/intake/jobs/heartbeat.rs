@@ -181,6 +181,7 @@ impl Pipeline {
                 .read()
                 .map_err(|_| Asleep::Down("people.json cannot be read".to_owned()))?,
             routes: self.queue.routes().await.map_err(unread)?,
+            unanswered: Vec::new(),
         };
         let way = self.way_to_owner(&live.config, &known);
         let model = super::system_model(&live);
