@@ -143,7 +143,7 @@ fn transcript(bytes: &[u8]) {
             let _ = (state.messages(), state.size(|| 0), state.resume("m1"));
         }
     }
-    let _ = provider::repair(&state.messages());
+    let _ = provider::repair(state.messages());
 }
 
 fn update(bytes: &[u8]) {

@@ -135,7 +135,7 @@ impl Running<'_> {
         self.asked_without += 1;
         let messages = self.session.state().messages_without_untrusted();
         let number = self.max_turns() - self.steps_left();
-        let other = match self.complete(number, &messages, &|_| {}).await {
+        let other = match self.complete(number, messages, &|_| {}).await {
             Ok(other) => other,
             Err(broken @ (Break::Stopped | Break::TooLong(_))) => return Err(broken),
             Err(_) => return Ok(paid),

@@ -316,13 +316,13 @@ impl Running<'_> {
         let reader = self.order.reader;
         let on_text = |text: &str| reader(Written::Text(text));
         reader(Written::Begin);
-        self.complete(number, &messages, &on_text).await
+        self.complete(number, messages, &on_text).await
     }
 
     pub(super) async fn complete(
         &self,
         number: u32,
-        messages: &[Message],
+        messages: Vec<Message>,
         on_text: &(dyn Fn(&str) + Send + Sync),
     ) -> Result<Paid, Break> {
         let last = number >= self.max_turns();
@@ -330,7 +330,7 @@ impl Running<'_> {
             system: self.order.system.clone(),
             tools: self.offer.specs.clone(),
             may_call: !last,
-            messages: self.with_pictures(repair(messages)).await,
+            messages: self.with_pictures(repair(messages)).await.into(),
             schema: self.order.form.map(|form| form.schema.clone()),
         };
         let purpose = Purpose {

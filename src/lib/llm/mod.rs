@@ -55,7 +55,7 @@ pub struct Prompt {
     /// Whether the model may call them in this step.
     pub may_call: bool,
     /// The conversation, repaired, with the bytes of its pictures.
-    pub messages: Vec<Message>,
+    pub messages: Arc<[Message]>,
     /// The JSON Schema of the answer, for vendors that enforce one; `None` = words.
     pub schema: Option<Arc<serde_json::Value>>,
 }
@@ -82,7 +82,7 @@ impl Prompt {
             system,
             tools: [].into(),
             may_call: false,
-            messages,
+            messages: messages.into(),
             schema: None,
         }
     }

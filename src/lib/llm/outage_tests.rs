@@ -113,7 +113,7 @@ async fn ask_for(
         system: Vec::new(),
         tools: [].into(),
         may_call: true,
-        messages,
+        messages: messages.into(),
         schema: None,
     };
     client

@@ -2,6 +2,7 @@
 //! its server refused it.
 
 use parking_lot::Mutex;
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
@@ -20,7 +21,9 @@ pub(crate) struct Refused(Arc<Mutex<HashSet<u64>>>);
 
 impl Refused {
     fn contains(&self, model: &Model, block: &Block) -> bool {
-        self.0.lock().contains(&mark(model, block))
+        let known = self.0.lock();
+        // A mark is made of all that is in the block.
+        !known.is_empty() && known.contains(&mark(model, block))
     }
 
     fn insert(&self, model: &Model, block: &Block) {
@@ -82,66 +85,81 @@ impl Shown {
         }
     }
 
-    /// Returns the conversation as `model` is shown it.
-    pub(crate) fn of(self, messages: &[Message], model: &Model, refused: &Refused) -> Vec<Message> {
+    /// Returns the conversation as `model` is shown it: nearly always as it is.
+    pub(crate) fn of(
+        self,
+        messages: &Arc<[Message]>,
+        model: &Model,
+        refused: &Refused,
+    ) -> Arc<[Message]> {
+        let newest = newest(messages).filter(|_| self == Self::WithoutNewest);
+        let shown = |block| self.block(block, newest, model, refused);
+        let is_kept = |block| matches!(shown(block), Some(Cow::Borrowed(_)));
+        let messages = if blocks(messages).all(is_kept) {
+            messages.clone()
+        } else {
+            let reduced = |message: &Message| {
+                let content = message.content.iter().filter_map(shown);
+                Message::new(message.role, content.map(Cow::into_owned).collect())
+            };
+            messages.iter().map(reduced).collect()
+        };
+        if model.tools {
+            messages
+        } else {
+            without_tools(&messages).into()
+        }
+    }
+
+    /// Returns a block as `model` is shown it; `None` when it is left out without a word. `newest` is left out as well.
+    fn block<'a>(
+        self,
+        block: &'a Block,
+        newest: Option<&Block>,
+        model: &Model,
+        refused: &Refused,
+    ) -> Option<Cow<'a, Block>> {
+        let is_refused = || newest == Some(block) || refused.contains(model, block);
         let left_out = || {
             format!(
                 "⟦left out: the server of the model {} refuses a request with it⟧",
                 model.name
             )
         };
-        let newest = newest(messages)
-            .filter(|_| self == Self::WithoutNewest)
-            .cloned();
-        let mut messages = messages.to_vec();
-        for block in messages.iter_mut().flat_map(|message| &mut message.content) {
-            let is_refused = is_from_outside(block)
-                && (newest.as_ref() == Some(&*block) || refused.contains(model, block));
-            match block {
-                Block::ToolResult(result) if is_refused => {
-                    *result = ToolResult {
-                        id: std::mem::take(&mut result.id),
-                        text: left_out(),
-                        is_error: true,
-                        from: None,
-                        pictures: Vec::new(),
-                    };
-                }
-                Block::Context { text } if is_refused => *text = left_out(),
-                Block::Image { .. } if is_refused || !model.vision || self != Self::All => {
-                    let text = if !model.vision {
-                        format!(
-                            "⟦a picture; the model {} does not see pictures (vision = true in providers.d)⟧",
-                            model.name
-                        )
-                    } else {
-                        format!(
-                            "⟦a picture that the server of the model {} refused⟧",
-                            model.name
-                        )
-                    };
-                    *block = Block::Context { text };
-                }
-                Block::Text { .. }
-                | Block::Context { .. }
-                | Block::Image { .. }
-                | Block::Thinking(_)
-                | Block::ToolCall(_)
-                | Block::ToolResult(_) => {}
+        let instead = match block {
+            Block::ToolResult(result) if is_refused() => Block::ToolResult(ToolResult {
+                id: result.id.clone(),
+                text: left_out(),
+                is_error: true,
+                from: None,
+                pictures: Vec::new(),
+            }),
+            Block::Context { .. } if is_from_outside(block) && is_refused() => {
+                Block::Context { text: left_out() }
             }
-        }
-        let goes = |block: &Block| {
-            matches!(block, Block::Thinking(_))
-                && (self != Self::All || refused.contains(model, block))
+            Block::Image { .. } if !model.vision => Block::Context {
+                text: format!(
+                    "⟦a picture; the model {} does not see pictures (vision = true in providers.d)⟧",
+                    model.name
+                ),
+            },
+            Block::Image { .. } if self != Self::All || is_refused() => Block::Context {
+                text: format!(
+                    "⟦a picture that the server of the model {} refused⟧",
+                    model.name
+                ),
+            },
+            Block::Thinking(_) if self != Self::All || refused.contains(model, block) => {
+                return None;
+            }
+            Block::Text { .. }
+            | Block::Context { .. }
+            | Block::Image { .. }
+            | Block::Thinking(_)
+            | Block::ToolCall(_)
+            | Block::ToolResult(_) => return Some(Cow::Borrowed(block)),
         };
-        messages
-            .iter_mut()
-            .for_each(|message| message.content.retain(|block| !goes(block)));
-        if model.tools {
-            messages
-        } else {
-            without_tools(&messages)
-        }
+        Some(Cow::Owned(instead))
     }
 
     /// Remembers what had to be left out, because without it the request was taken.

@@ -408,7 +408,7 @@ fn picture_bytes(messages: &[Message]) -> usize {
 }
 
 /// Returns the bytes of `value` as JSON.
-fn json_length(value: &impl Serialize) -> serde_json::Result<usize> {
+fn json_length(value: &(impl Serialize + ?Sized)) -> serde_json::Result<usize> {
     struct Count(usize);
     impl std::io::Write for Count {
         fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
@@ -433,7 +433,7 @@ pub(crate) fn input_bytes(request: &Request) -> u64 {
         .iter()
         .map(|tool| tool.name.len() + tool.description.len() + tool.schema.text().len())
         .sum();
-    let messages = json_length(&request.messages).unwrap_or(usize::MAX / 4);
+    let messages = json_length(&*request.messages).unwrap_or(usize::MAX / 4);
     // 64 bytes for each of the roles, ids and separators that a vendor adds.
     let frame = 64 * (1 + request.messages.len() + request.tools.len());
     (system + tools + messages + frame) as u64

@@ -182,7 +182,7 @@ impl House {
             system: Vec::new(),
             tools: [].into(),
             may_call: true,
-            messages: vec![Message::text(Role::User, "hello")],
+            messages: [Message::text(Role::User, "hello")].into(),
             schema: None,
         };
         let purpose = Purpose {
@@ -373,7 +373,7 @@ fn a_picture_is_reserved_for_as_its_tokens_and_not_as_its_bytes() {
         system: Vec::new(),
         tools: [].into(),
         may_call: true,
-        messages: picture(),
+        messages: picture().into(),
         cache: false,
         cache_ttl: Default::default(),
         thinking: false,
@@ -437,7 +437,7 @@ async fn a_model_that_does_not_see_is_told_so_and_a_refused_picture_ends_nothing
             system: Vec::new(),
             tools: [].into(),
             may_call: true,
-            messages: picture(),
+            messages: picture().into(),
             schema: None,
         };
         let purpose = Purpose {

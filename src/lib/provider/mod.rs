@@ -58,7 +58,7 @@ pub struct Request {
     /// prompt cache.
     pub may_call: bool,
     /// The conversation, already repaired; ends on a user message.
-    pub messages: Vec<Message>,
+    pub messages: Arc<[Message]>,
     /// Whether prompt-cache breakpoints are set where the vendor has them.
     pub cache: bool,
     /// How long what is before each is kept: tools and stable files, semi-stable files, the conversation.

@@ -46,7 +46,7 @@ pub(super) fn thinker(protocol: &str, request: &Request) -> String {
 pub(super) fn turns<'a>(protocol: &str, request: &'a Request) -> Vec<Turn<'a>> {
     let thinker = thinker(protocol, request);
     let mut turns: Vec<Turn<'_>> = Vec::new();
-    for message in &request.messages {
+    for message in request.messages.iter() {
         let blocks = message.content.iter().filter(|block| match block {
             Block::Thinking(thinking) => thinking.by == thinker,
             block => !is_blank(block),

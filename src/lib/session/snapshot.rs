@@ -1,6 +1,7 @@
 //! The snapshot of a session, `sessions/<sid>.state.json`: the state that its transcript adds up to, and the files that it
 //! was made from. It saves reading the whole transcript again; one that does not fit the files is not used.
 
+use std::borrow::Cow;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -12,10 +13,10 @@ use crate::sys::{atomic, jsonl};
 
 /// The snapshot file: a state, and the files it was made from as they were then.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Snapshot {
+pub(super) struct Snapshot<'a> {
     pub files: Vec<Stamp>,
     #[serde(flatten)]
-    pub state: State,
+    pub state: Cow<'a, State>,
 }
 
 /// A transcript file at a moment.
@@ -57,7 +58,7 @@ impl Stamp {
     }
 }
 
-impl Snapshot {
+impl Snapshot<'_> {
     /// Returns the snapshot of session `id`. One that is damaged, or that an earlier version wrote otherwise, is none:
     /// the transcript has it all.
     ///
@@ -105,7 +106,7 @@ impl Snapshot {
             position,
             entries,
             ..
-        } = &self.state;
+        } = &*self.state;
         let line = jsonl::line_before(&dir.join(&position.file), position.offset);
         let line = line.ok().flatten().unwrap_or_default();
         entries.iter().all(|entry| entry.seq <= *last_seq)

@@ -3,6 +3,7 @@
 //! `sessions/<sid>.<YYYY-MM-DD>[.N].jsonl`, one file a day in the agent's zone, each beginning
 //! with a `session` line; `sessions/<sid>.state.json`, the snapshot.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -231,7 +232,7 @@ impl Session {
         files.extend(Stamp::of(&self.dir, &self.state.position.file));
         let snapshot = Snapshot {
             files,
-            state: self.state.clone(),
+            state: Cow::Borrowed(&self.state),
         };
         let bytes =
             serde_json::to_vec(&snapshot).expect("the state is plain data with string keys");
@@ -327,7 +328,7 @@ fn is_leaving(dir: &Path, id: &str, own: &[String]) -> Result<bool, sys::Error> 
 fn fold(
     dir: &Path,
     files: &[String],
-    snapshot: Option<Snapshot>,
+    snapshot: Option<Snapshot<'_>>,
 ) -> Result<(State, u64), sys::Error> {
     let head = snapshot
         .as_ref()
@@ -338,7 +339,7 @@ fn fold(
             && snapshot.is_numbered_as(dir)
     });
     let state = match snapshot {
-        Some(snapshot) => replay(dir, files, snapshot.state)?,
+        Some(snapshot) => replay(dir, files, snapshot.state.into_owned())?,
         None => None,
     };
     let (mut state, from) = match state {
@@ -421,7 +422,7 @@ pub(super) fn files_by_snapshot(
 fn files_by(
     dir: &Path,
     id: &str,
-    snapshot: Option<&Snapshot>,
+    snapshot: Option<&Snapshot<'_>>,
     known: Option<&Known>,
 ) -> Result<Vec<String>, sys::Error> {
     if let (Some(snapshot), Some(known)) = (snapshot, known) {

@@ -133,7 +133,7 @@ impl Running<'_> {
                 tools: self.offer.specs.clone(),
                 may_call: step < STEPS,
                 // As in a turn, or nothing of it comes from the vendor's cache.
-                messages: self.with_pictures(repair(&messages)).await,
+                messages: self.with_pictures(repair(messages.clone())).await.into(),
                 schema: None,
             };
             let purpose = Purpose {

@@ -556,7 +556,7 @@ impl Running<'_> {
             system: summary_request::system(),
             tools: [].into(),
             may_call: false,
-            messages,
+            messages: messages.into(),
             schema: None,
         };
         let run_id = self.room_run_id();

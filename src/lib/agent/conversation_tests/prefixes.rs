@@ -262,9 +262,9 @@ fn holds(events: &[&Event]) -> Result<(), TestCaseError> {
     for event in events {
         state.apply(event, Position::default());
     }
-    let messages = repair(&state.messages());
+    let messages = repair(state.messages());
     prop_assert_eq!(
-        &repair(&messages),
+        &repair(messages.clone()),
         &messages,
         "repair changes what it repaired"
     );

@@ -324,12 +324,14 @@ fn episode_text(one: &Episode, with_tone: bool) -> String {
 /// Returns `message` without greetings, thanks and the like, which would find older ones; empty when nothing else is there
 /// but words that say nothing ("how are you?"). A name may be one of them ("who is Will?").
 pub(crate) fn without_small_talk(message: &str) -> String {
-    let bare = |word: &str| {
-        word.trim_matches(|c: char| !c.is_alphanumeric())
-            .to_lowercase()
+    let is_small_talk = |word: &str| {
+        let bare = word
+            .trim_matches(|c: char| !c.is_alphanumeric())
+            .to_lowercase();
+        SMALL_TALK.split(' ').any(|small| small == bare)
     };
     let words = message.split_whitespace();
-    let words = words.filter(|word| SMALL_TALK.split(' ').all(|small| small != bare(word)));
+    let words = words.filter(|word| !is_small_talk(word));
     let words = words.collect::<Vec<_>>().join(" ");
     let mut tells = capitals(&words).next().is_some();
     each_word(&words, |word| tells |= !is_stop(word));

@@ -202,16 +202,16 @@ fn withdrawn_tools<'a>(turns: &[Turn<'a>]) -> Vec<Json<'a>> {
 }
 
 fn message<'a>(turn: &Turn<'a>) -> Json<'a> {
-    let mut blocks = turn.blocks.clone();
     let role = match turn.role {
         Role::Assistant => "assistant",
-        Role::User => {
-            // The results must come first; the sort is stable.
-            blocks.sort_by_key(|block| !matches!(block, Block::ToolResult(_)));
-            "user"
-        }
+        Role::User => "user",
     };
-    let content: Vec<Json<'_>> = blocks.into_iter().map(block).collect();
+    // A user's results must come first; only a user has any.
+    let is_result = |block: &Block| matches!(block, Block::ToolResult(_));
+    let all = || turn.blocks.iter().copied();
+    let results = all().filter(|block| is_result(block));
+    let others = all().filter(|block| !is_result(block));
+    let content: Vec<Json<'_>> = results.chain(others).map(block).collect();
     object([("role", role.into()), ("content", content.into())])
 }
 

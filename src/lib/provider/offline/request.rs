@@ -47,7 +47,7 @@ pub(super) struct Turn<'a> {
 impl<'a> Turn<'a> {
     /// Reads `request`.
     pub(super) fn of(request: &'a Request) -> Self {
-        let messages = request.messages.as_slice();
+        let messages = &*request.messages;
         let answered = messages
             .iter()
             .rposition(|message| message.role == Role::Assistant)

@@ -27,24 +27,23 @@ const INTERRUPTED: &str = "Interrupted: no result was recorded. The call may or 
 /// A missing result becomes an error result, results without a call are dropped, and an id that is
 /// used again gets a number (`id_2`) in call and result. Pure, idempotent, and the identity on valid
 /// lists; a valid beginning stays as it is, whatever follows.
-pub fn repair(messages: &[Message]) -> Vec<Message> {
+pub fn repair(messages: Vec<Message>) -> Vec<Message> {
     let mut used_ids = HashSet::new();
     let mut open = VecDeque::new();
-    let mut repaired: Vec<Message> = Vec::new();
-    let kept: Vec<Message> = messages.iter().filter_map(without_misfits).collect();
-    for turn in kept.chunk_by(|a, b| a.role == b.role) {
-        let mut turn = turn.to_vec();
+    let mut repaired = messages;
+    repaired.iter_mut().for_each(drop_misfits);
+    repaired.retain(|message| !message.content.is_empty());
+    for turn in repaired.chunk_by_mut(|a, b| a.role == b.role) {
         if turn
             .first()
             .is_some_and(|message| message.role == Role::User)
         {
-            settle(&mut turn, &mut open);
-            turn.retain(|message| !message.content.is_empty());
+            settle(turn, &mut open);
         } else {
-            open = number_calls(&mut turn, &mut used_ids);
+            open = number_calls(turn, &mut used_ids);
         }
-        repaired.append(&mut turn);
     }
+    repaired.retain(|message| !message.content.is_empty());
     if !open.is_empty() {
         repaired.push(Message::new(Role::User, missing_results(&mut open)));
     }
@@ -71,23 +70,16 @@ struct Open {
     sent: String,
 }
 
-/// Returns the message without blank text, without thinking at its end and without blocks its role
-/// cannot have; `None` when nothing is left. Whose thinking it is matters only to who is asked, so
-/// the vendors' files leave out that of others.
-fn without_misfits(message: &Message) -> Option<Message> {
-    let fits = |block: &Block| match block {
+/// Takes out of the message blank text, thinking at its end and blocks its role cannot have. Whose thinking it is
+/// matters only to who is asked, so the vendors' files leave out that of others.
+fn drop_misfits(message: &mut Message) {
+    let role = message.role;
+    message.content.retain(|block| match block {
         Block::Text { .. } | Block::Context { .. } => !is_blank(block),
-        Block::Thinking(_) | Block::ToolCall(_) => message.role == Role::Assistant,
-        Block::Image { .. } | Block::ToolResult(_) => message.role == Role::User,
-    };
-    let mut content: Vec<Block> = message
-        .content
-        .iter()
-        .filter(|block| fits(block))
-        .cloned()
-        .collect();
-    drop_last_thinking(&mut content);
-    (!content.is_empty()).then_some(Message::new(message.role, content))
+        Block::Thinking(_) | Block::ToolCall(_) => role == Role::Assistant,
+        Block::Image { .. } | Block::ToolResult(_) => role == Role::User,
+    });
+    drop_last_thinking(&mut message.content);
 }
 
 /// Makes the call ids of an assistant turn unique and returns its calls in order.

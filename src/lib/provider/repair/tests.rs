@@ -12,7 +12,7 @@ use crate::provider::vendor_rules;
     reason = "the lists are written in the calls"
 )]
 fn check(input: Vec<Message>, expected: Vec<Message>) {
-    assert_eq!(repair(&input), expected);
+    assert_eq!(repair(input.clone()), expected);
     validate(&expected);
 }
 
@@ -324,7 +324,7 @@ proptest! {
     #[test]
     fn a_valid_conversation_is_unchanged(list in conversation()) {
         validate(&list);
-        prop_assert_eq!(repair(&list), list);
+        prop_assert_eq!(repair(list.clone()), list);
     }
 
     #[test]
@@ -332,23 +332,23 @@ proptest! {
         for damage in &damages {
             apply(damage, &mut list);
         }
-        let repaired = repair(&list);
+        let repaired = repair(list.clone());
         validate(&repaired);
-        prop_assert_eq!(repair(&repaired), repaired);
+        prop_assert_eq!(repair(repaired.clone()), repaired);
     }
 
     #[test]
     fn any_blocks_at_all_become_valid(list in prop::collection::vec(any_message(), 0..12)) {
-        let repaired = repair(&list);
+        let repaired = repair(list.clone());
         validate(&repaired);
-        prop_assert_eq!(repair(&repaired), repaired);
+        prop_assert_eq!(repair(repaired.clone()), repaired);
     }
 
     #[test]
     fn a_valid_beginning_stays_whatever_follows(list in conversation(), rest in prop::collection::vec(any_message(), 0..6)) {
         // The next turn is the model's, so that nothing is added to the last turn of `list`.
         let all = [list.clone(), vec![assistant("next")], rest].concat();
-        let repaired = repair(&all);
+        let repaired = repair(all.clone());
         prop_assert_eq!(repaired.get(..list.len()), Some(list.as_slice()));
     }
 }

@@ -43,7 +43,7 @@ fn asked(file: &Value) -> Request {
         system: if is("system") { system() } else { Vec::new() },
         tools: if is("tools") { tools() } else { [].into() },
         may_call: request["may_call"] != false,
-        messages,
+        messages: messages.into(),
         cache: is("cache"),
         cache_ttl: Default::default(),
         thinking: is("thinking"),

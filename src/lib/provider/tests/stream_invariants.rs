@@ -40,7 +40,7 @@ async fn check<A: Answer>(size: usize, bytes: &[u8]) {
         system: Vec::new(),
         tools: Arc::new([]),
         may_call: true,
-        messages: Vec::new(),
+        messages: [].into(),
         cache: false,
         cache_ttl: [Ttl::default(); 3],
         thinking: false,
@@ -50,5 +50,5 @@ async fn check<A: Answer>(size: usize, bytes: &[u8]) {
     let response = answer
         .into_received()
         .finish(A::PROTOCOL, &request, b"null");
-    let _ = crate::provider::repair(&[response.message]);
+    let _ = crate::provider::repair(vec![response.message]);
 }

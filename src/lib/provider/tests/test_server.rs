@@ -224,7 +224,7 @@ pub(crate) fn request(messages: Vec<Message>) -> Request {
         system: Vec::new(),
         tools: [].into(),
         may_call: true,
-        messages,
+        messages: messages.into(),
         cache: false,
         cache_ttl: Default::default(),
         thinking: false,
