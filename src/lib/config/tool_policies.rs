@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 
 use super::types::{Policy, Tools};
+use crate::text::HostPort;
 
 /// A call, as an entry may name it.
 #[derive(Debug, Clone, Copy, Default)]
@@ -22,7 +23,7 @@ pub struct Subject<'a> {
 /// Returns what `policies` say of a call.
 pub fn policy_of(policies: &BTreeMap<String, Policy>, subject: Subject<'_>) -> Policy {
     let Subject { tool, server, host } = subject;
-    let host = host.map(|host| host.split_once(':').map_or(host, |(host, _)| host));
+    let host = host.map(HostPort::host_of);
     let of_host = || {
         let host = host?;
         let hosts = policies

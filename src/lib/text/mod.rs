@@ -4,12 +4,14 @@ pub mod argv;
 pub mod front_matter;
 mod hex;
 pub mod hidden_chars;
+mod host_port;
 pub(crate) mod json;
 mod line_diff;
 mod squeeze;
 pub mod template;
 
 pub use hex::{hex, sha256_hex, sha256_of, unhex};
+pub use host_port::HostPort;
 pub use line_diff::line_diff;
 pub use squeeze::squeeze;
 

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::Hook;
+use crate::text::HostPort;
 
 /// `[telegram]`
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -105,15 +106,7 @@ impl Telegram {
 }
 
 fn is_loopback(authority: &str) -> bool {
-    let host = authority
-        .rsplit_once(':')
-        .filter(|(_, port)| port.parse::<u16>().is_ok())
-        .map_or(authority, |(host, _)| host);
-    host == "localhost"
-        || host
-            .trim_matches(['[', ']'])
-            .parse::<std::net::IpAddr>()
-            .is_ok_and(|address| address.is_loopback())
+    HostPort::parse(authority).is_some_and(|read| read.is_loopback())
 }
 
 /// Who may write to the bot directly.
@@ -268,10 +261,9 @@ impl Http {
                 .starts_with('/')
                 .then(|| Listen::Unix(PathBuf::from(path)));
         }
-        let (host, port) = self.listen.rsplit_once(':')?;
-        let good =
-            !host.is_empty() && !host.contains(char::is_whitespace) && port.parse::<u16>().is_ok();
-        good.then(|| Listen::Tcp(self.listen.clone()))
+        let HostPort { host, port } = HostPort::parse(&self.listen)?;
+        let is_good = port.is_some() && !host.is_empty() && !host.contains(char::is_whitespace);
+        is_good.then(|| Listen::Tcp(self.listen.clone()))
     }
 }
 

@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use reqwest::Url;
 
 use super::error::Error;
+use crate::text::HostPort;
 
 /// The longest address that is looked at, bytes; longer ones than 2,000 many servers refuse.
 const MAX_URL: usize = 8_000;
@@ -84,10 +85,7 @@ impl Rules {
 
 /// Reads `nas.lan`, `127.0.0.1:8931` or `[::1]:80`.
 fn allowed(entry: &str) -> Option<(String, Option<u16>)> {
-    let (host, port) = match entry.rsplit_once(':') {
-        Some((host, port)) if !port.contains(']') => (host, Some(port.parse().ok()?)),
-        _ => (entry, None),
-    };
+    let HostPort { host, port } = HostPort::parse(entry)?;
     Some((self::host(host)?.0, port))
 }
 

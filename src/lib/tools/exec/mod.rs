@@ -31,7 +31,7 @@ use crate::net::egress_proxy::{Answer, Ask, Destination, Session};
 use crate::sandbox;
 use crate::sandbox::{Spec, Status};
 use crate::sys::OpenedFiles;
-use crate::text::{counted, shorten, visible};
+use crate::text::{HostPort, counted, shorten, visible};
 use crate::trust::Provenance;
 use crate::undo;
 use crate::workspace::{Marking, Period};
@@ -297,7 +297,8 @@ impl Exec {
         context: &Context,
     ) -> Result<(), String> {
         let settings = &self.settings;
-        let is_trusted = |host: &String| config::names_host(&settings.trusted_hosts, name_of(host));
+        let is_trusted =
+            |host: &String| config::names_host(&settings.trusted_hosts, HostPort::host_of(host));
         let reaches = settings.off
             || match &settings.rules.network {
                 Network::Public => true,
@@ -478,14 +479,6 @@ impl ExecSettings {
         } else {
             Err(format!("cwd {named} is not in the workspace"))
         }
-    }
-}
-
-/// Returns the host of an entry of the settings, `HOST` or `HOST:PORT`.
-fn name_of(entry: &str) -> &str {
-    match entry.rsplit_once(':') {
-        Some((host, port)) if port.bytes().all(|c| c.is_ascii_digit()) => host,
-        _ => entry,
     }
 }
 

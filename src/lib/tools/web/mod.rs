@@ -19,6 +19,7 @@ use tokio::sync::Semaphore;
 use crate::config;
 use crate::net::{Guard, Rules};
 use crate::secret::Secret;
+use crate::text::HostPort;
 use crate::trust::Provenance;
 
 /// So many pages are fetched and read at one time: each may be large.
@@ -82,10 +83,7 @@ impl Web {
         let provenance = Provenance::of_url(url);
         let is_trusted = match &provenance {
             Provenance::Host(host) => {
-                let name = host
-                    .rsplit_once(':')
-                    .map_or(host.as_str(), |(name, _)| name);
-                config::names_host(&self.trusted_hosts, name)
+                config::names_host(&self.trusted_hosts, HostPort::host_of(host))
             }
             _ => false,
         };
