@@ -295,6 +295,14 @@ impl Ledger {
         }
         Ok(())
     }
+
+    /// As [`Self::settle`], of a call that took so long. When that fails its reservation stays counted.
+    pub(crate) async fn close(&self, reserved: Reserved, outcome: Outcome, took: Duration) {
+        let latency_ms = i64::try_from(took.as_millis()).unwrap_or(i64::MAX);
+        if let Err(error) = self.settle(reserved, outcome, latency_ms).await {
+            tracing::error!(%error, "the actual cost of a call could not be recorded; its full reservation is counted");
+        }
+    }
 }
 
 /// Says of a refusal whether it is over when the calls that run have settled, or at a known time.

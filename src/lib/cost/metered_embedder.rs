@@ -152,10 +152,7 @@ impl EmbeddingMeter {
             Err(_) => (Outcome::Free, None),
         };
         self.spent = self.spent.saturating_add(cost.unwrap_or(0));
-        let latency_ms = i64::try_from(began.elapsed().as_millis()).unwrap_or(i64::MAX);
-        if let Err(error) = ledger.settle(reserved, outcome, latency_ms).await {
-            tracing::error!(%error, "the actual cost of a call could not be recorded; its full reservation is counted");
-        }
+        ledger.close(reserved, outcome, began.elapsed()).await;
     }
 }
 

@@ -365,10 +365,7 @@ impl Client {
             Err(error) if error.may_be_charged() => Outcome::Unknown,
             Err(_) => Outcome::Free,
         };
-        let latency_ms = i64::try_from(took.as_millis()).unwrap_or(i64::MAX);
-        if let Err(error) = self.ledger.settle(reserved, outcome, latency_ms).await {
-            tracing::error!(%error, "the actual cost of a call could not be recorded; its full reservation is counted");
-        }
+        self.ledger.close(reserved, outcome, took).await;
         Ok((answer?, took))
     }
 }
