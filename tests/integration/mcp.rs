@@ -7,6 +7,7 @@ mod everything;
 mod http;
 mod late;
 mod login;
+mod opens;
 mod questions;
 mod sdk;
 mod streams;

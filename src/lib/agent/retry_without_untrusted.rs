@@ -213,7 +213,7 @@ impl Running<'_> {
     fn brings_pages(&self, call: &ToolCall) -> bool {
         let call = self.offer.meant(call.clone());
         let tool = self.offer.get(&call.name);
-        tool.is_some_and(|tool| tool.brings_pages())
+        tool.is_some_and(|tool| tool.brings_page(&call.input))
     }
 
     /// The prompt has no untrusted words: an address in it, such as one in TOOLS.md, is the owner's.

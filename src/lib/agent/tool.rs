@@ -272,6 +272,12 @@ pub trait Tool: Send + Sync {
         false
     }
 
+    /// Returns true when this very call brings such a page.
+    fn brings_page(&self, input: &Value) -> bool {
+        let _ = input;
+        self.brings_pages()
+    }
+
     /// Returns true when everybody may know what this call is answered with: no word of it is the owner's.
     fn is_public(&self, input: &Value) -> bool {
         let _ = input;

@@ -334,6 +334,7 @@ impl Running<'_> {
             source: self.order.source.as_str(),
             budget_usd: self.order.budget_usd,
             share_usd: self.order.share_usd,
+            of_others: !self.order.from_owner,
         };
         let reader = self.order.reader;
         let on_retry = |reason: &str| {

@@ -77,6 +77,8 @@ pub struct NewCall {
     pub budget_usd: Option<f64>,
     /// The most its session may cost of that: a sub-agent's own budget.
     pub share_usd: Option<f64>,
+    /// Whether somebody else than the owner has it made: the last part of a day's and a month's limit is not theirs.
+    pub of_others: bool,
 }
 
 /// What a model is paid for.
@@ -225,6 +227,8 @@ impl Ledger {
                     held.extend(running.lock().clone());
                     let refusal = judged(refusal, &call, &held, (now, zone));
                     let is_news = match &refusal {
+                        // To the owner a part is left.
+                        Refusal::Cap { .. } if call.of_others => false,
                         Refusal::Cap { period: period @ ("day" | "month"), spent, held: false, .. } => {
                             alerts::refused(connection, &spans, (*period == "day", *spent), now)?
                         }

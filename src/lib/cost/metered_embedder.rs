@@ -98,6 +98,7 @@ impl EmbeddingMeter {
             bound,
             budget_usd: None,
             share_usd: None,
+            of_others: false,
         };
         let reserved = ledger
             .reserve(call, &config.cost, clock::now_ms())

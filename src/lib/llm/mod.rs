@@ -73,6 +73,8 @@ pub struct Purpose<'a> {
     pub budget_usd: Option<f64>,
     /// The most the session may cost of that; set for a sub-agent.
     pub share_usd: Option<f64>,
+    /// Whether somebody else than the owner has it made.
+    pub of_others: bool,
 }
 
 impl Prompt {
@@ -97,6 +99,7 @@ impl<'a> Purpose<'a> {
             source,
             budget_usd: None,
             share_usd: None,
+            of_others: false,
         }
     }
 
@@ -113,6 +116,7 @@ impl<'a> Purpose<'a> {
             bound,
             budget_usd: self.budget_usd,
             share_usd: self.share_usd,
+            of_others: self.of_others,
         }
     }
 }

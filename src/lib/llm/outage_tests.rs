@@ -124,6 +124,7 @@ async fn ask_for(
                 source,
                 budget_usd: None,
                 share_usd: None,
+                of_others: false,
             },
             model,
             &prompt,

@@ -85,6 +85,15 @@ impl Contact {
             None => who == self.id.to_string() || same(&self.name, who) || username(who),
         }
     }
+
+    /// Returns the id of this contact, whom `who` means, and by what it does: their name, or their @username. A model reads this
+    /// as ours, so a name of which `who` says nothing is left out: people choose their names, and one may be an order.
+    pub fn meant_by(&self, who: &str) -> String {
+        let is_name = self.name.to_lowercase() == who.to_lowercase();
+        let username = self.username.as_ref().filter(|_| !is_name);
+        let name = username.map_or_else(|| self.name.clone(), |name| format!("@{name}"));
+        format!("{} ({})", self.id, text::visible(&name))
+    }
 }
 
 /// Returns a name without what says nothing of whom it means: letter case, blanks, punctuation and emoji.
@@ -264,18 +273,15 @@ impl People {
     /// Why that is nobody, or not clear, in words.
     pub fn find_one(&self, who: &str) -> Result<Contact, String> {
         let found = self.find(who);
-        let who = text::visible(who);
+        let shown = text::visible(who);
         match found.as_slice() {
             [contact] => Ok(contact.clone()),
             [] => Err(format!(
-                "no contact {who:?}; a contact is known by name once they wrote to the agent; CHANNEL:ID always works"
+                "no contact {shown:?}; a contact is known by name once they wrote to the agent; CHANNEL:ID always works"
             )),
             several => {
-                let names: Vec<String> = several
-                    .iter()
-                    .map(|one| format!("{} ({})", one.id, text::visible(&one.name)))
-                    .collect();
-                Err(format!("{who} may be {}", names.join(" or ")))
+                let names: Vec<String> = several.iter().map(|one| one.meant_by(who)).collect();
+                Err(format!("{shown} may be {}", names.join(" or ")))
             }
         }
     }

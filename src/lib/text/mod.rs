@@ -68,6 +68,11 @@ pub fn shorten(text: &str, max: usize) -> String {
     }
 }
 
+/// Returns words that somebody else may have chosen between quotation marks, which they do not have themselves.
+pub fn quoted(words: &str) -> String {
+    format!("“{}”", words.replace(['“', '”'], "\""))
+}
+
 /// Returns `name` as a name of a file that leads nowhere else: letters, digits and `signs`, `_` for every other.
 pub fn file_name(name: &str, signs: &str) -> String {
     let fits = |c: char| c.is_alphanumeric() || signs.contains(c);

@@ -177,6 +177,7 @@ impl Questions {
             source: SOURCE,
             budget_usd: None,
             share_usd: Some(self.sampling.usd),
+            of_others: false,
         };
         let prompt = prompt(request);
         let call = self

@@ -566,6 +566,7 @@ impl Running<'_> {
             source: SOURCE,
             budget_usd: None,
             share_usd: None,
+            of_others: !self.order.from_owner,
         };
         let call = self
             .agent

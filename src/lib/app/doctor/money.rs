@@ -162,6 +162,7 @@ mod tests {
                 bound: Some(1),
                 budget_usd: None,
                 share_usd: None,
+                of_others: false,
             };
             let reserved = ledger
                 .reserve(

@@ -10,6 +10,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::find_replace::replace;
+use super::obeyed_names::is_obeyed;
 use super::{Files, MAX_FILE, ToolOutput, blocking};
 use crate::agent::{Context, Question, Reach, Rule};
 use crate::media::inbox;
@@ -102,14 +103,6 @@ impl TypedTool for Edit {
         let (files, context) = (self.0.clone(), context.clone());
         blocking(move || files.edit(&args, &context)).await
     }
-}
-
-/// Returns true for a file that the owner's own programs may obey without being told, once they are used there: the settings
-/// of programs begin with a dot (`.git`, `.envrc`, `.vscode`) and are not seen in a list; and where a `HEAD` is, git takes
-/// the directory for a repository and runs what its `config` names.
-fn is_obeyed(key: &str) -> bool {
-    let mut names = key.split('/');
-    names.any(|name| name.starts_with('.') || name.eq_ignore_ascii_case("HEAD"))
 }
 
 impl Files {

@@ -175,7 +175,9 @@ fn before(needs: &Needs, stated: &Stated) -> String {
     let known = facts::list(&facts::database(needs.memory.home()), &filter).unwrap_or_default();
     let other = known
         .iter()
-        .find(|fact| fact.is_replaced_by(entity, attribute, value));
+        .find(|fact| fact.is_replaced_by(entity, attribute, value))
+        // Nothing here would tell somebody else's words from the owner's own.
+        .filter(|fact| !needs.memory.is_untrusted(&fact.source));
     other.map_or_else(String::new, |fact| {
         format!("; before it was {}", shorten(&visible(&fact.value), 200))
     })
@@ -315,8 +317,7 @@ pub(super) fn person_id(needs: &Needs, name: &str) -> Result<String, String> {
             visible(name)
         )),
         several => {
-            let one = |one: &people::Contact| format!("{} ({})", one.id, visible(&one.name));
-            let ids: Vec<String> = several.iter().map(one).collect();
+            let ids: Vec<String> = several.iter().map(|one| one.meant_by(name)).collect();
             Err(format!("{} may be {}", visible(name), ids.join(" or ")))
         }
     }

@@ -285,6 +285,7 @@ mod tests {
             bound: Some(CENT),
             budget_usd: None,
             share_usd: None,
+            of_others: false,
         };
         let caps = crate::config::Cost::default();
         let reserved = ledger.reserve(call, &caps, now).await.expect("ledger");
