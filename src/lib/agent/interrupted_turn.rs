@@ -41,7 +41,7 @@ pub async fn break_off(
         };
         events.extend(
             open.iter()
-                .map(|(call, began)| result(run_id, call, 0, not_run(why(*began)))),
+                .map(|(call, began)| result(run_id, call, 0, ToolOutput::error(why(*began)))),
         );
         let text = format!("(I broke off here: {reason})");
         events.push(message(run_id, Role::Assistant, Block::text(text)));
@@ -72,8 +72,4 @@ pub(super) fn result(run_id: &str, call: &ToolCall, duration_ms: u64, output: To
             pictures: output.pictures,
         },
     }
-}
-
-pub(super) fn not_run(reason: &str) -> ToolOutput {
-    ToolOutput::error(reason)
 }

@@ -20,7 +20,6 @@ mod skill_hint;
 mod subagents;
 pub(crate) mod tool;
 mod tool_calls;
-mod tool_output;
 mod tool_registry;
 mod turn_loop;
 mod turn_request;

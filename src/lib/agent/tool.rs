@@ -168,12 +168,8 @@ impl ToolOutput {
     /// Returns a failure that says why.
     pub fn error(text: impl Into<String>) -> Self {
         Self {
-            text: text.into(),
             is_error: true,
-            receipt: None,
-            effect: None,
-            from: None,
-            pictures: Vec::new(),
+            ..Self::ok(text)
         }
     }
 
@@ -301,11 +297,6 @@ pub trait Tool: Send + Sync {
     fn certain_failure(&self, input: &Value, context: &Context) -> Option<ToolOutput> {
         let _ = (input, context);
         None
-    }
-
-    /// Keeps what the owner's yes to this very call settles for later ones.
-    fn confirmed(&self, input: &Value) {
-        let _ = input;
     }
 
     /// Returns what a call that succeeded did in the world, one line; `None` when nothing is to be said of

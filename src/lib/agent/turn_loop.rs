@@ -264,7 +264,7 @@ impl Running<'_> {
         }
         let mut overflows = 0_u32;
         loop {
-            let calls = self.calls_made();
+            let calls = self.calls();
             if calls >= self.max_turns() {
                 let text = format!(
                     "I stopped after {calls} steps without coming to an end. Say \"continue\" and I go on."
@@ -455,14 +455,15 @@ impl Running<'_> {
         ended
     }
 
-    /// Returns the model calls that are left of this turn.
-    pub(super) fn steps_left(&self) -> u32 {
-        self.max_turns().saturating_sub(self.calls_made())
-    }
-
-    fn calls_made(&self) -> u32 {
+    /// Returns the model calls that this turn has made.
+    fn calls(&self) -> u32 {
         let turn = self.session.state().turn.as_ref();
         turn.map_or(0, |turn| turn.calls)
+    }
+
+    /// Returns the model calls that are left of this turn.
+    pub(super) fn steps_left(&self) -> u32 {
+        self.max_turns().saturating_sub(self.calls())
     }
 
     pub(super) fn reminder(&self) -> Option<Kind> {

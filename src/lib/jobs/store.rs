@@ -70,34 +70,25 @@ pub struct Broken {
 impl Jobs {
     /// Returns the jobs.
     pub fn iter(&self) -> impl Iterator<Item = &Job> {
-        self.entries.iter().filter_map(|entry| {
-            if let Entry::Job(job) = entry {
-                Some(&**job)
-            } else {
-                None
-            }
+        self.entries.iter().filter_map(|entry| match entry {
+            Entry::Job(job) => Some(&**job),
+            Entry::Broken(_) => None,
         })
     }
 
     /// Returns the jobs, to be changed.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut Job> {
-        self.entries.iter_mut().filter_map(|entry| {
-            if let Entry::Job(job) = entry {
-                Some(&mut **job)
-            } else {
-                None
-            }
+        self.entries.iter_mut().filter_map(|entry| match entry {
+            Entry::Job(job) => Some(&mut **job),
+            Entry::Broken(_) => None,
         })
     }
 
     /// Returns the entries that make no sense.
     pub fn broken(&self) -> impl Iterator<Item = &Broken> {
-        self.entries.iter().filter_map(|entry| {
-            if let Entry::Broken(broken) = entry {
-                Some(broken)
-            } else {
-                None
-            }
+        self.entries.iter().filter_map(|entry| match entry {
+            Entry::Broken(broken) => Some(broken),
+            Entry::Job(_) => None,
         })
     }
 

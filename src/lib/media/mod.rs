@@ -15,4 +15,4 @@ pub use first_frame::{Films, FrameError};
 pub use inspect::{Content, look};
 pub use pdf::{PDF_ARG, Pdf, pdf, pdf_main};
 pub use pictures::Pictures;
-pub use sniff::{Kind, sniff};
+pub use sniff::{Kind, sniff, sound_ending};

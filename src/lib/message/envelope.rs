@@ -86,6 +86,16 @@ pub enum Trust {
     Other,
 }
 
+impl Trust {
+    /// Returns whose a text counts as that is `untrusted` or not.
+    pub fn of(untrusted: bool) -> Self {
+        match untrusted {
+            true => Self::Other,
+            false => Self::Owner,
+        }
+    }
+}
+
 /// Who wrote.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sender {

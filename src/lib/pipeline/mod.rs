@@ -34,6 +34,7 @@ use schedule::debounce::TurnInputs;
 pub use schedule::scheduler::drive;
 pub use turn::attachments::kept_files;
 
+use persist::Recorded;
 use schedule::slots::Handle;
 
 use parking_lot::{Mutex, MutexGuard, RwLock};
@@ -54,7 +55,7 @@ use crate::control::replies;
 use crate::control::replies::Reply;
 use crate::media::Films;
 use crate::memory::Memory;
-use crate::message::{Address, SessionKey};
+use crate::message::{Address, Envelope, SessionKey};
 use crate::queue::{Accepted, Suspended};
 use crate::sandbox::Program;
 use crate::workspace::PathPolicy;
@@ -384,6 +385,20 @@ impl Pipeline {
     /// Returns the conversations.
     pub fn sessions(&self) -> &session::Store {
         &self.sessions
+    }
+
+    /// Takes the conversation of an input out; it goes back with [`session::Store::put`].
+    async fn take_session(&self, envelope: &Envelope) -> Recorded<session::Session> {
+        let key = &envelope.session_key;
+        self.persist("a session", || self.sessions.take(key, envelope.contact()))
+            .await
+    }
+
+    /// Returns what is said to a command without words that names a conversation which is not there.
+    fn names_no_session(&self, envelope: &Envelope) -> Option<String> {
+        let key = &envelope.session_key;
+        let names = envelope.wants_reply && envelope.text.is_empty();
+        (names && !self.sessions.has(key)).then(|| format!("no session \"{key}\""))
     }
 
     /// Returns the queue.

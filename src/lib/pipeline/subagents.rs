@@ -4,13 +4,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::Pipeline;
 use super::persist::Recorded;
 use super::schedule::slots::Handle;
-use super::{Pipeline, Signal};
 use crate::agent::{Sent, SubagentRequest, SubagentSpawner};
 use crate::message::{Bounds, Envelope, Sender, SessionKey, Source, Task, Trust};
 use crate::provider::BoxFuture;
-use crate::queue::{Arrival, Ending, Subagent, Verdict};
+use crate::queue::{Ending, Subagent};
 use crate::{clock, text};
 
 /// Sub-agents of one run that may work at once.
@@ -97,13 +97,8 @@ impl Sending {
         }
         let now = clock::now_ms();
         let envelope = self.envelope(id, request, waits, now);
-        let arrival = Arrival::new(id, Verdict::Accept(vec![envelope]));
-        let (accepted, _) = queue
-            .accept(vec![arrival], None, now)
-            .await
-            .map_err(failed)?;
-        let _ = self.pipeline.signals.send(Signal::Accepted(accepted));
-        Ok(())
+        let accepted = self.pipeline.accept_once(envelope).await;
+        accepted.map(drop).map_err(failed)
     }
 
     /// Returns the input that a sub-agent is. The report of its end goes to whoever sent it.
@@ -149,11 +144,7 @@ impl Sending {
         let sender = Sender::new(own.clone(), request.label);
         Envelope {
             from_owner: of_parent.from_owner,
-            trust: if request.untrusted {
-                Trust::Other
-            } else {
-                Trust::Owner
-            },
+            trust: Trust::of(request.untrusted),
             model: request.model,
             budget_usd: request.budget_usd,
             task: Some(Box::new(task)),

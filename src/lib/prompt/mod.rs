@@ -182,11 +182,6 @@ fn background(envelope: &Envelope, marker: &str) -> Option<(Block, Provenance)> 
     })
 }
 
-/// Returns what was remembered that bears on a message, as it is before the words.
-pub fn recalled(text: String) -> Block {
-    Block::context(text)
-}
-
 /// Returns what a conversation heard since its last turn; `None` when that is nothing.
 pub fn overheard(notes: &[Note], zone: Tz, marker: &str) -> Option<Block> {
     let lines: Vec<String> = notes

@@ -16,10 +16,11 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
 
 use nix::sys::signal::Signal;
+use parking_lot::Mutex;
 
 use super::mount_root::MAX_PROCESSES;
 use super::{Status, memory};
@@ -213,7 +214,7 @@ impl Group {
 impl Drop for Group {
     fn drop(&mut self) {
         self.kill();
-        let mut left = LEFT.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut left = LEFT.lock();
         left.push(std::mem::take(&mut self.dir));
         left.retain(|dir| {
             (self.kernel.remove)(dir).is_err_and(|error| error.kind() != io::ErrorKind::NotFound)

@@ -23,13 +23,15 @@
 mod copy;
 mod needed;
 mod primary;
+mod promotion;
 mod record;
 mod rsync;
 mod waiting;
 
 pub use primary::{Primary, check_successor};
+pub use promotion::Promotion;
 pub use record::{Record, Role, TakeOver, may_run, read};
-pub use waiting::{Promotion, Standby};
+pub use waiting::Standby;
 
 use std::path::{Path, PathBuf};
 

@@ -126,7 +126,7 @@ impl ServerTool {
             context: context.clone(),
             client: self.client.clone(),
             sampling: self.server.sampling(),
-            asked: Mutex::default(),
+            count: Mutex::default(),
         });
         let mut output = match self
             .server
@@ -166,9 +166,7 @@ impl ServerTool {
         // Why it failed is told in the server's words, too.
         output.marked(Some(Provenance::Server(self.server.name().to_owned())))
     }
-}
 
-impl ServerTool {
     /// Returns the words of an answer, its files kept and named where they stood, and its pictures.
     async fn kept_files(&self, answer: Answer, context: &Context) -> (String, Vec<ToolPicture>) {
         if answer.files.is_empty() {

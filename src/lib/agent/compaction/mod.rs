@@ -17,7 +17,7 @@ use super::turn_loop::{Agent, Break, Running};
 use super::turn_request::Order;
 use crate::config::{Keep, Model, ProviderType, Thresholds};
 use crate::cost::Refusal;
-use crate::llm::{self, Prompt, Purpose, Unavailable};
+use crate::llm::{self, Paid, Prompt, Purpose, Unavailable};
 use crate::message::Step;
 use crate::provider::SystemBlock;
 use crate::session;
@@ -344,10 +344,7 @@ impl Running<'_> {
             && let Some(cut) = plan.cut(state, plan.at.keep, most)
         {
             let dropped = dropped(state, cut);
-            let earlier = state
-                .compacted
-                .as_ref()
-                .map(|compacted| compacted.summary.as_str());
+            let earlier = state.compacted.as_ref().map(|last| last.summary.as_str());
             let summary = self.summarise(&dropped, earlier, plan.factor, need);
             let (summary, by) = match summary.await? {
                 Ok(summary) => (summary, SummaryBy::Model),
@@ -421,10 +418,7 @@ impl Running<'_> {
             question: None,
         };
         let cut = plan.cut(state, Keep::Tokens(most), most).unwrap_or(nothing);
-        let earlier = state
-            .compacted
-            .as_ref()
-            .map(|compacted| compacted.summary.as_str());
+        let earlier = state.compacted.as_ref().map(|last| last.summary.as_str());
         let why = "it was cut to make room";
         let summary = summary_request::statistics(
             &dropped(state, cut),
@@ -552,27 +546,8 @@ impl Running<'_> {
     ) -> Result<Result<String, Unsummed>, Break> {
         let never = |why: &str| Err(Unsummed::ForGood(why.to_owned()));
         let messages = vec![summary_request::request(pieces)];
-        let prompt = Prompt {
-            system: summary_request::system(),
-            tools: [].into(),
-            may_call: false,
-            messages,
-            schema: None,
-        };
-        let run_id = self.room_run_id();
-        let purpose = Purpose {
-            run_id: &run_id,
-            session_id: self.session.id(),
-            source: SOURCE,
-            budget_usd: None,
-            share_usd: None,
-            of_others: !self.order.from_owner,
-        };
-        let call = self
-            .agent
-            .client
-            .complete(purpose, model, &prompt, &|_| {}, &|_| {});
-        Ok(match self.in_time(call).await {
+        let prompt = Prompt::plain(summary_request::system(), messages);
+        Ok(match self.ask_for_room(model, &prompt).await {
             Err(Break::Stopped) => return Err(Break::Stopped),
             Err(_) => never("it took too long"),
             Ok(Ok(paid)) => {
@@ -588,9 +563,20 @@ impl Running<'_> {
         })
     }
 
-    /// Returns the run under which making room is in the ledger: no message's own, whose cap would refuse it.
-    fn room_run_id(&self) -> String {
-        format!("{}/room", self.order.run_id)
+    /// Asks a model in order to make room. In the ledger that is a run of its own: the cap of the message would refuse it.
+    async fn ask_for_room(
+        &self,
+        model: &str,
+        prompt: &Prompt,
+    ) -> Result<Result<Paid, llm::Error>, Break> {
+        let run_id = format!("{}/room", self.order.run_id);
+        let purpose = Purpose {
+            of_others: !self.order.from_owner,
+            ..Purpose::new(&run_id, self.session.id(), SOURCE)
+        };
+        let client = &self.agent.client;
+        let call = client.complete(purpose, model, prompt, &|_| {}, &|_| {});
+        self.in_time(call).await
     }
 
     /// Returns true when a model is there that can be asked to keep something.

@@ -124,6 +124,21 @@ impl Store {
         self.connection.run(work).map_err(about(&self.name))
     }
 
+    /// Runs `work` in a transaction that `begin` opens.
+    pub(super) fn transact<T>(
+        &mut self,
+        begin: &str,
+        work: impl AsyncFnOnce(&Client) -> Result<T, ServerError>,
+    ) -> Result<T, Error> {
+        self.run(async |client| {
+            client.batch_execute(begin).await?;
+            let done = work(client).await;
+            let end = if done.is_ok() { "COMMIT" } else { "ROLLBACK" };
+            client.batch_execute(end).await?;
+            done
+        })
+    }
+
     /// Returns what `read` makes of each row.
     pub(super) fn query<T>(
         &mut self,

@@ -25,7 +25,8 @@ use crate::secret::redact;
 use crate::trust::standing_rules::StandingRules;
 use crate::{clock, text};
 use serde_json::json;
-use words::{buttons, first_line, how_it_ended, kept_words, name_one, new_id, question};
+pub(super) use words::first_line;
+use words::{buttons, how_it_ended, kept_words, name_one, new_id, question};
 
 /// Characters of one question; what is longer cannot be read on a telephone before it is answered.
 const LONGEST: usize = 6_000;

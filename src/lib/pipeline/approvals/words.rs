@@ -230,7 +230,7 @@ pub(super) fn how_it_ended(batch: &[(Request, String)], plain: &str) -> String {
     format!("{}\n\n{}", ends.join("\n"), asked.join("\n").trim())
 }
 
-pub(super) fn first_line(question: &str) -> String {
+pub(in crate::pipeline) fn first_line(question: &str) -> String {
     text::shorten(
         &text::visible(question.lines().next().unwrap_or_default()),
         120,

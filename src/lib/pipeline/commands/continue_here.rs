@@ -10,6 +10,7 @@ use super::immediate::IN_PRIVATE;
 use crate::config::{Config, DmPolicy};
 use crate::message::{Address, Command, Envelope, KeyKind, SessionKey, Source};
 use crate::people::People;
+use crate::pipeline::approvals::first_line;
 use crate::pipeline::{Live, Pipeline};
 use crate::queue::NewPart;
 use crate::{clock, db, queue, text};
@@ -228,8 +229,7 @@ impl Pipeline {
         let read =
             crate::sys::blocking(move || crate::queue::approvals(&path, clock::now_ms())).await;
         let one = |request: crate::queue::Request| {
-            let words = request.question.lines().next().unwrap_or_default();
-            let words = text::shorten(&text::visible(words), 120);
+            let words = first_line(&request.question);
             format!("{words} (/approve {id} or /deny {id} WHY)", id = request.id)
         };
         let waiting = read.unwrap_or_default().into_iter();

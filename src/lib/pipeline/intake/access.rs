@@ -344,11 +344,7 @@ fn envelope(
     let envelope = Envelope::new(item.key, source, sender, key, item.text, now);
     Envelope {
         from_owner: owner,
-        trust: if owner && !item.forwarded {
-            Trust::Owner
-        } else {
-            Trust::Other
-        },
+        trust: Trust::of(!owner || item.forwarded),
         route: Some(Route::new(channel, item.chat)),
         // The id of a press is that of no message, where the press cannot be answered itself.
         reply_to: (source == Source::Telegram || item.press.is_none()).then_some(item.message_id),

@@ -30,11 +30,3 @@ pub(crate) fn has_graph(envelope: &Envelope) -> bool {
     let answers_caller = matches!(envelope.source, Source::Cli | Source::Http | Source::System);
     envelope.route.is_some() && !answers_caller
 }
-
-/// Returns true for a message in a chat that calls for an answer: a newer one of these takes its place.
-pub(crate) fn gives_way(envelope: &Envelope) -> bool {
-    envelope.source.is_person()
-        && envelope.reply_to.is_some()
-        && !envelope.wants_reply
-        && envelope.command.is_none()
-}

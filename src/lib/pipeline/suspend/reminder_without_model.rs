@@ -38,7 +38,7 @@ impl Pipeline {
             received_at: now,
             ..envelope.clone()
         };
-        if let Err(error) = self.say_once(words).await {
+        if let Err(error) = self.accept_once(words).await {
             tracing::warn!(%error, "the text of a waiting job is sent at its next attempt");
         }
     }

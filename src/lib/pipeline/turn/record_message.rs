@@ -139,10 +139,10 @@ impl Pipeline {
         let before: Vec<Block> = carried.map(|carried| carried.blocks).unwrap_or_default();
         let heard = prompt::overheard(notes, zone, &marker);
         let of_guests = notes.iter().any(|note| !note.of_owner);
-        let known = known.map(|known| (prompt::recalled(known), Provenance::Owner));
+        let known = known.map(|known| (Block::context(known), Provenance::Owner));
         let recalled = recalled.map(|recalled| {
             let provenance = of(recalled.untrusted, Provenance::Model);
-            (prompt::recalled(recalled.text()), provenance)
+            (Block::context(recalled.text()), provenance)
         });
         let mut parts = Parts::default();
         let before: Vec<_> = before

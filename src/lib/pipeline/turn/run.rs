@@ -19,11 +19,11 @@ use crate::memory::{JOINED, MAIN, Scope, Viewer};
 use crate::message::{Address, Block, Envelope, Source, ToolCall};
 use crate::people::People;
 use crate::pipeline::approvals::Asking;
+use crate::pipeline::commands::lane::Step;
 use crate::pipeline::persist::{Recorded, Unrecorded};
 use crate::pipeline::plan;
 use crate::pipeline::plan::instructions::PlanForm;
 use crate::pipeline::schedule::debounce::TurnInputs;
-use crate::pipeline::schedule::lane_commands::{NO_SUMMARY, SUMMARIES, Step};
 use crate::pipeline::schedule::renew_session::Fresh;
 use crate::pipeline::schedule::slots::Handle;
 use crate::pipeline::subagents::Sending;
@@ -32,7 +32,7 @@ use crate::pipeline::{Live, Pipeline, Run};
 use crate::prompt::Section;
 use crate::provider::SystemBlock;
 use crate::queue::{Ended, Ending, Heard, Started};
-use crate::session::{Entry, Kind, Session, SummaryBy};
+use crate::session::{Entry, Kind, Session};
 use crate::{agent, clock};
 
 /// Characters that the notice of a message that was given up quotes.
@@ -260,11 +260,7 @@ impl Pipeline {
         reason: &str,
         keep: bool,
     ) -> bool {
-        let key = &envelope.session_key;
-        let Ok(mut session) = self
-            .persist("a session", || self.sessions.take(key, envelope.contact()))
-            .await
-        else {
+        let Ok(mut session) = self.take_session(envelope).await else {
             return true;
         };
         let turn = session.state().turn.as_ref();
@@ -566,12 +562,8 @@ impl Pipeline {
         }
         let state = session.state();
         let is_new = state.compaction_count > compactions;
-        match state.compacted.as_ref().filter(|_| is_new) {
-            Some(newest) if newest.by == SummaryBy::Statistics => {
-                self.note_trouble_of(SUMMARIES, NO_SUMMARY);
-            }
-            Some(_) => self.end_troubles(SUMMARIES),
-            None => {}
+        if let Some(newest) = state.compacted.as_ref().filter(|_| is_new) {
+            self.note_summary(newest.by);
         }
         ended
     }

@@ -1,6 +1,7 @@
 //! `memory_forget`: what no longer counts because the owner wants it so. Words erased permanently are the owner's own affair,
 //! in a shell: `agent-consolidate forget --hard`.
 
+use std::fmt::Display;
 use std::sync::Arc;
 
 use schemars::JsonSchema;
@@ -117,15 +118,12 @@ fn remove_item(needs: &Needs, context: &Context, id: &str) -> Result<String, Str
         .write_target(&path.to_string_lossy())
         .map_err(|error| error.to_string())?;
     let shown = visible(&target.key);
-    let failed = |error: String| format!("{shown} was not removed: {error}");
-    let there = target
-        .file
-        .existing()
-        .map_err(|error| failed(error.to_string()))?;
+    let failed = |error: &dyn Display| format!("{shown} was not removed: {error}");
+    let there = target.file.existing().map_err(|error| failed(&error))?;
     let Some(old) = there else {
-        return Err(failed("it is gone already".to_owned()));
+        return Err(failed(&"it is gone already"));
     };
-    let mut source = old.open().map_err(|error| failed(error.to_string()))?;
+    let mut source = old.open().map_err(|error| failed(&error))?;
     let mode = std::os::unix::fs::PermissionsExt::mode(&old.metadata.permissions());
     let change = Change {
         run: &context.run_id,
@@ -135,14 +133,8 @@ fn remove_item(needs: &Needs, context: &Context, id: &str) -> Result<String, Str
         new: None,
         made: Vec::new(),
     };
-    needs
-        .undo
-        .record(change)
-        .map_err(|error| failed(error.to_string()))?;
-    target
-        .file
-        .remove(&old)
-        .map_err(|error| failed(error.to_string()))?;
+    needs.undo.record(change).map_err(|error| failed(&error))?;
+    target.file.remove(&old).map_err(|error| failed(&error))?;
     needs.undo.marks.clear(&target.key).unwrap_or_else(
         |error| tracing::warn!(%error, "could not remove the untrusted mark of a deleted file"),
     );

@@ -28,6 +28,7 @@ pub(super) async fn conversation(
     }
     let known = api
         .pipeline
+        .queue()
         .conversation(&prefix, exchanges(before), &words.text);
     if let Some(key) = known.await.map_err(ApiError::not_stored)? {
         return Ok(key);

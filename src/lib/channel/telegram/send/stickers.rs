@@ -4,8 +4,8 @@
 use serde_json::{Value, json};
 
 use super::api::Request;
-use super::classify_error::says;
-use super::{Error, classify, message_id};
+use super::classify_error::{classify, says};
+use super::{Error, message_id};
 use crate::channel::telegram::Telegram;
 use crate::channel::telegram::receive::updates;
 use crate::channel::telegram::send::call::{Target, Turn};

@@ -9,7 +9,7 @@ use rusqlite::functions::{Aggregate, Context, FunctionFlags};
 use super::top_k::TopK;
 use crate::db::Statements;
 use crate::language::tokenize::Word;
-use crate::memory::index::blocks::Blocks;
+use crate::memory::index::chunk_columns::Blocks;
 
 /// More words of a query are not looked for.
 pub(crate) const MAX_WORDS: usize = 32;

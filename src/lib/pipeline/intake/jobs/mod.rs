@@ -30,8 +30,8 @@ use crate::control::replies::{Reply, Status as Answered};
 use crate::jobs;
 use crate::jobs::heartbeat_gate::{Hours, slot};
 use crate::jobs::{Due, Job, Jobs, Missed, Skipped, Status, Stuck, Time, When, run_log};
-use crate::pipeline::{Live, Pipeline, Signal};
-use crate::queue::{Arrival, Progress, Verdict};
+use crate::pipeline::{Live, Pipeline};
+use crate::queue::Progress;
 use crate::sys::clock_check::{self, Reading};
 use crate::{clock, sys, text};
 
@@ -371,13 +371,9 @@ impl Pipeline {
         let Some(envelope) = self.input_of(job, at, now).await else {
             return Claim::NotNow;
         };
-        let arrival = Arrival::new(job.key_of_run(at), Verdict::Accept(vec![envelope]));
-        match self.queue.accept(vec![arrival], None, now).await {
-            Ok((accepted, _)) if accepted.is_empty() => Claim::Gone,
-            Ok((accepted, _)) => {
-                let _ = self.signals.send(Signal::Accepted(accepted));
-                Claim::Done
-            }
+        match self.accept_once(envelope).await {
+            Ok(true) => Claim::Done,
+            Ok(false) => Claim::Gone,
             Err(error) => {
                 tracing::error!(%error, job = job.id, "cannot start a job; retrying");
                 Claim::NotNow

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::message::{Envelope, SessionKey};
+use crate::message::{Command, Envelope, SessionKey};
 use crate::queue::{Accepted, Deaths, Suspended};
 
 /// How long after its last picture an album is taken for whole (specification §5).
@@ -132,6 +132,11 @@ impl TurnInputs {
         self.0.iter().all(|row| row.seq < seq)
     }
 
+    /// Returns true for a choice of the model.
+    pub(crate) fn is_choice(&self) -> bool {
+        matches!(self.leader().command, Some(Command::Model { .. }))
+    }
+
     /// Returns the inputs.
     pub(crate) fn envelopes(&self) -> impl Iterator<Item = &Envelope> {
         self.0.iter().map(|row| &row.envelope)
@@ -223,8 +228,8 @@ fn whose(envelope: &Envelope) -> (crate::message::Trust, Option<&str>) {
     (envelope.trust, envelope.forwarded_from.as_deref())
 }
 
-/// Returns true for a message of a person in a chat, for the model.
-fn may_wait(envelope: &Envelope) -> bool {
+/// Returns true for a message of a person in a chat, for the model: in plan mode a newer one of these takes its place.
+pub(crate) fn is_chat_message(envelope: &Envelope) -> bool {
     envelope.source.is_person()
         && envelope.reply_to.is_some()
         && !envelope.wants_reply
@@ -240,7 +245,7 @@ pub(crate) fn go_together(one: &Envelope, other: &Envelope) -> bool {
             envelope.route.clone(),
         )
     };
-    may_wait(one) && may_wait(other) && place(one) == place(other)
+    is_chat_message(one) && is_chat_message(other) && place(one) == place(other)
 }
 
 /// Returns true when `next` is the rest of the text that `piece` begins.
@@ -350,7 +355,7 @@ impl Gather {
 fn wait(inputs: &TurnInputs, debounce: Duration, patience: Duration) -> Option<Duration> {
     let last = &inputs.last().envelope;
     let again = inputs.last().run_id.is_some();
-    if again || !may_wait(last) || inputs.0.len() >= MOST.0 {
+    if again || !is_chat_message(last) || inputs.0.len() >= MOST.0 {
         None
     } else if last.album.is_some() {
         Some(ALBUM)

@@ -10,7 +10,7 @@
 //! for itself. A [`Progress`] is tied to its turn; however that ends, nothing is shown after it.
 
 mod live_text;
-mod progress_message;
+pub(in crate::pipeline) mod progress_message;
 mod status_line;
 
 use std::sync::Arc;
