@@ -206,7 +206,7 @@ fn a_model_is_chosen_by_the_owner_and_an_unknown_one_changes_nothing() {
         say(OWNER, "/model").contains("Great").then_some(())
     });
     let note =
-        "The model `Big` of this conversation is not configured any more: `primary` answers.";
+        "The model `Big` of this conversation is no longer configured: `primary` answers.";
     for is_told in [true, false] {
         let answer = sandbox.send(&["--wait", "hello"]).stdout;
         assert_eq!(answer.contains(note), is_told, "{answer}");
@@ -308,7 +308,7 @@ fn compact(sandbox: &Sandbox, model: &FakeModel, summary: &str, arguments: &[&st
         let told = sandbox.send(&[&["--compact"], arguments, &["--wait"]].concat());
         assert_eq!(told.code, 0, "{told:?}");
         told.stdout
-            .starts_with("Older messages are summed up: ")
+            .starts_with("Older messages were summarized: ")
             .then_some(())
     });
 }

@@ -49,7 +49,7 @@ pub async fn run(bot: &Bot) {
     let fifo = match opened {
         Ok(fifo) => fifo,
         Err(error) => {
-            tracing::warn!(%error, fifo = %path.display(), "nobody is shown that the agent is writing");
+            tracing::warn!(%error, fifo = %path.display(), "cannot open the event FIFO; rooms are not shown that the agent is writing");
             return std::future::pending().await;
         }
     };

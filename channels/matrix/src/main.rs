@@ -149,7 +149,7 @@ fn asked(settings: &Settings) -> Result<Password, Error> {
         ))
     };
     if !std::io::stdin().is_terminal() {
-        return Err(none("nobody can be asked for it".to_owned()));
+        return Err(none("there is no terminal to ask for it".to_owned()));
     }
     let typed = rpassword::prompt_password(format!("Password of {}: ", settings.user));
     typed

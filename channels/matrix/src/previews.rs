@@ -197,7 +197,7 @@ async fn first(bot: &Bot, room: &Room, one: &Preview, text: &str) -> Result<Owne
 /// Shows what came too soon, and removes previews whose answer has not come.
 ///
 /// # Errors
-/// When the disk fails, or the homeserver is away.
+/// When the disk fails, or the homeserver is unreachable.
 pub async fn look(bot: &Bot) -> Result<(), Error> {
     let now = now_ms();
     let late = if now < bot.next_preview_ms.get() {
@@ -256,7 +256,7 @@ async fn remove(bot: &Bot, one: &Preview) -> Result<(), Error> {
 /// Returns the preview whose place a message takes; it is never removed from then on.
 ///
 /// # Errors
-/// When the disk fails, or the homeserver is away.
+/// When the disk fails, or the homeserver is unreachable.
 pub async fn take(
     bot: &Bot,
     room: &Room,

@@ -113,7 +113,7 @@ async fn one(bot: &Bot, key: &str) -> Result<(), Error> {
             outcome
         }
     };
-    tracing::info!(key, ?outcome, "a message of the agent's");
+    tracing::info!(key, ?outcome, "attempt to send a message");
     bot.spool.tell_surely(key, &outcome).await?;
     ended.map_or(Ok(()), Err)
 }

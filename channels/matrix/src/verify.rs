@@ -60,7 +60,7 @@ pub async fn run(settings: &Settings, spool: &Spool, user: Option<&str>) -> Resu
         }
     }
     Err(Error::Refused(
-        "nobody came, or it took longer than ten minutes".to_owned(),
+        "nobody responded within ten minutes".to_owned(),
     ))
 }
 

@@ -218,7 +218,7 @@ fn who_may_of(path: &Path, owner: Option<u32>, around: Option<u32>, own: u32) ->
     };
     match owner {
         Some(owner) if owner != own && around == Some(own) => format!(
-            "it belongs to {}, what is around it to you: sudo chown -R {}: {}",
+            "it belongs to {}, but its directory to you: sudo chown -R {}: {}",
             name(owner),
             quote(name(own)),
             quote(path)

@@ -78,7 +78,7 @@ impl Chain {
         };
         tracing::warn!(
             ?event,
-            "the audit log was not as it should be; an entry says so"
+            "the audit log had a defect; an entry records it"
         );
         let break_line = if end.left.is_empty() || end.left.ends_with(b"\n") {
             ""

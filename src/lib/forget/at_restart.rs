@@ -84,7 +84,7 @@ impl EraseOrder {
         // It was known when the order was taken: a run was killed when all except this was done.
         if named == Named::Nothing {
             vacuum(home)?;
-            return Ok("nothing is known by that any more".to_owned());
+            return Ok("nothing is known under this name any more".to_owned());
         }
         let target = named.one(&self.words).map_err(Error::Unclear)?;
         let locks = Locks::as_daemon(home)?;

@@ -327,7 +327,7 @@ fn in_state(home: &Home, path: &Path) -> Rule {
         "spool" => Rule::Whole("spool"),
         "monitor.json" | "status.json" => Rule::Whole("status"),
         "audit.jsonl" | "audit.head" => Rule::Left(
-            "names of conversations in the record of what was done, which is not rewritten",
+            "names of conversations in the audit log, which is not rewritten",
         ),
         _ => Rule::Left("not the agent's memory"),
     }

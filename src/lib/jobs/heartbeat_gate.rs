@@ -133,7 +133,7 @@ impl fmt::Display for Asleep {
             Self::NoWay => f.write_str("no owner configured: agent-send --pair owner"),
             Self::Spent { limit } => write!(
                 f,
-                "what it may cost today is spent ([heartbeat] day_usd = {limit})"
+                "its cost limit of today is reached ([heartbeat] day_usd = {limit})"
             ),
             Self::TooLittle { limit, least } => write!(
                 f,
@@ -324,7 +324,7 @@ mod tests {
         );
         assert_eq!(
             against(little((0.45, 0.5), 0.0712)),
-            "what it may cost today is spent ([heartbeat] day_usd = 0.5)"
+            "its cost limit of today is reached ([heartbeat] day_usd = 0.5)"
         );
         assert_eq!(gate(&little((0.4, 0.0), 0.0712)), Ok(()), "no limit");
         assert_eq!(
@@ -383,7 +383,7 @@ mod tests {
         });
         assert_eq!(
             spent,
-            "what it may cost today is spent ([heartbeat] day_usd = 0.5)"
+            "its cost limit of today is reached ([heartbeat] day_usd = 0.5)"
         );
         assert_eq!(
             gate(&World {

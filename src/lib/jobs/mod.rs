@@ -54,7 +54,7 @@ pub enum Error {
         write: String,
     },
     /// A word with an @ that names no time.
-    #[error("`{}` is not one of the words for times; write {write}", shown(.word))]
+    #[error("`{}` is not a valid time; write {write}", shown(.word))]
     Word {
         /// The word.
         word: String,
@@ -62,7 +62,7 @@ pub enum Error {
         write: &'static str,
     },
     /// A crontab line whose day is in no year.
-    #[error("`{}` never comes: none of its months has such a day; write a day of month that the month has", shown(.line))]
+    #[error("`{}` never occurs: none of its months has such a day; write a day of month that the month has", shown(.line))]
     Never {
         /// The line.
         line: String,

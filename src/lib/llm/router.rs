@@ -366,7 +366,7 @@ fn plausible(answer: Response, model: &Model, bytes: u64, max_tokens: u32) -> Re
         model = %model.name,
         tokens = all,
         most,
-        "the server says that the call had more tokens than it can have had: they are estimated"
+        "the server reported more tokens than the call can have had; they are estimated"
     );
     let usage = Usage {
         input_tokens: bytes / 4,

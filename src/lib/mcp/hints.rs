@@ -28,7 +28,7 @@ pub(super) fn of(name: &str, program: &Program, words: &str, visits: &[Visit]) -
     let mut hints = Vec::new();
     if let Some(path) = hidden_program(program).or_else(|| hidden_path(program, words)) {
         hints.push(format!(
-            "{path} is there, but the wall hides it: name it, or a directory above it, in `reads` (or `writes`) of [mcp.servers.{name}]",
+            "{path} exists, but the sandbox hides it: name it, or a directory above it, in `reads` (or `writes`) of [mcp.servers.{name}]",
             path = path.display()
         ));
     }
@@ -100,7 +100,7 @@ mod tests {
         };
         let said = of("s", &program, "sh: server: not found", &[]);
         let expected = format!(
-            "; {} is there, but the wall hides it",
+            "; {} exists, but the sandbox hides it",
             bin.join("server").display()
         );
         assert!(

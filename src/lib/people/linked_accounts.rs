@@ -132,7 +132,7 @@ impl People {
         }
         if self.accounts_of(first).len() >= MAX_ACCOUNTS {
             return Some(
-                "That person has linked as many accounts as I keep. One must be taken back first.",
+                "That person has linked the maximum number of accounts. One must be revoked first.",
             );
         }
         if self.is_owner(config, first) {

@@ -56,7 +56,7 @@ impl Open {
                     Some(_) => "change the skill",
                     None => "learn the skill",
                 };
-                let why = "a skill shapes how I work, so it is in force only with your yes";
+                let why = "a skill shapes how I work, so it takes effect only with your approval";
                 (
                     format!("{what} {name}:\n{}", proposal.diff),
                     json!(["skill", name, sha256, before]),

@@ -153,7 +153,7 @@ fn unseen(sources: &Sources, loaded: &Loaded) -> Vec<Remark> {
             String::new()
         };
         let words =
-            format!("{name} has a character that nobody sees and the model reads: {first}{more}");
+            format!("{name} has an invisible character that the model reads: {first}{more}");
         Some(Remark {
             about: About::Hidden,
             path: Some(path),
@@ -204,7 +204,7 @@ fn prompts(sources: &Sources, loaded: &Loaded) -> Vec<Remark> {
             Remark {
                 about: About::Prompt,
                 words: format!(
-                    "agent.roles names {name}, and there is no prompts/{name}.md with words in it"
+                    "agent.roles names {name}, but there is no prompts/{name}.md with text in it"
                 ),
                 path: Some(
                     sources

@@ -84,7 +84,7 @@ impl Session {
                 file = name,
                 length,
                 was,
-                "a transcript is shorter than it was: what is missing is no part of the conversation any more"
+                "a transcript is shorter than before: the missing part no longer belongs to the conversation"
             );
         }
         let (mut state, saved_seq) = fold(dir, &files, snapshot)?;

@@ -285,7 +285,7 @@ impl Skills {
         let root = learned.root()?;
         let changed = |what: &str| Refused::Changed(format!("{what}; nothing was changed"));
         let draft = text_at(&root, &draft_of(name))?
-            .ok_or_else(|| changed("its draft is not there any more"))?;
+            .ok_or_else(|| changed("its draft no longer exists"))?;
         let sha256 = sha256_hex(draft.as_bytes());
         let is_meant = match what {
             Accept::AsProposed => sha256 == record.sha256,
@@ -415,7 +415,7 @@ impl Skills {
             None => {}
         }
         if catalog.off.iter().any(|off| off.name == name) {
-            return taken(format!("a skill {name} is there and off"));
+            return taken(format!("a skill {name} exists and is disabled"));
         }
         if self.bundled_has(name) {
             return Err(Refused::Ships(name.to_owned()));
@@ -423,7 +423,7 @@ impl Skills {
         let dir = self.learned().workspace.join("skills").join(name);
         match dir.symlink_metadata() {
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
-            _ => taken(format!("skills/{name} is there already")),
+            _ => taken(format!("skills/{name} already exists")),
         }
     }
 

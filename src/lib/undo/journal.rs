@@ -181,7 +181,7 @@ impl Store {
             Ok(append(&journal, line, false)?)
         };
         if let Err(error) = noted() {
-            tracing::warn!(%error, "an undo of the run will not know all that it did");
+            tracing::warn!(%error, "the undo record of the run is incomplete");
         }
     }
 

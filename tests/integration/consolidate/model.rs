@@ -29,7 +29,7 @@ fn a_model_reads_what_was_said_and_is_paid_for_it() {
     let told = consolidate(&sandbox, &["--dry-run"]);
     assert!(
         told.stderr
-            .contains("a model would read 1 of the conversations' spans")
+            .contains("a model would read 1 of the spans")
             && told.stderr.contains("$0.0"),
         "{told:?}"
     );

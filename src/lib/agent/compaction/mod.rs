@@ -273,7 +273,7 @@ impl Running<'_> {
         if !self.harvest().await? && need == Need::Perhaps && self.size() < at.hard_at {
             tracing::warn!(
                 session = self.session.id(),
-                "no facts could be drawn: the conversation is summed up later"
+                "no facts could be extracted: the conversation is summarized later"
             );
             return Ok(Room::Enough);
         }
@@ -288,7 +288,7 @@ impl Running<'_> {
             before,
             after,
             ?by,
-            "the older part of a conversation was summed up"
+            "the older part of a conversation was summarized"
         );
         self.session
             .append(vec![Kind::Compaction(compaction)], true)
@@ -356,7 +356,7 @@ impl Running<'_> {
                     tracing::warn!(
                         session = self.session.id(),
                         %why,
-                        "the conversation is summed up later"
+                        "the conversation is summarized later"
                     );
                     return Ok(None);
                 }
@@ -371,7 +371,7 @@ impl Running<'_> {
                     tracing::warn!(
                         session = self.session.id(),
                         why,
-                        "no model summed the conversation up"
+                        "no model could summarize the conversation"
                     );
                     (
                         summary_request::statistics(

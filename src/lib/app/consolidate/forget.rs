@@ -85,7 +85,7 @@ fn show_forgot(context: &Context<'_>, wanted: &ForgetArguments, forgot: &Forgot)
         out(format!("- {}  {}", one.date, one.summary));
     }
     context.note(match (forgot.is_empty(), wanted.dry_run) {
-        (true, _) => "nothing of it counts now; what was said of it before stays forgotten",
+        (true, _) => "it is not used now; earlier statements about it stay forgotten",
         (false, true) => "this would be forgotten",
         (false, false) => {
             "forgotten, until it is stated again; the lines that state it are unchanged"
@@ -101,7 +101,7 @@ fn hard(
 ) -> Result<(), Failure> {
     let asks = !wanted.yes && !wanted.dry_run;
     if asks && (context.json || !std::io::stdin().is_terminal()) {
-        let message = "what is erased is gone for good, and nobody is here to be asked";
+        let message = "erased data cannot be restored, and there is no terminal to ask for confirmation";
         return Err(Failure::usage(message).hint("look with --dry-run, then say --yes"));
     }
     let home = context.home;

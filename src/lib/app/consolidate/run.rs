@@ -57,7 +57,7 @@ pub(super) fn remind(context: &Context<'_>) -> Result<(), Failure> {
     let orders = commitment_reminders::order(context.home, &config)?;
     if orders > 0 && context.is_verbose() {
         context.note(&format!(
-            "{} ordered or taken back",
+            "{} added or removed",
             text::counted(orders, "reminder")
         ));
     }
@@ -105,11 +105,11 @@ fn tell(context: &Context<'_>, options: Options<'_>, report: &Report) {
         context.note(&format!("would write: {}", summary(report)));
         if report.asked > 0 {
             let cost = report.cost_usd.map_or_else(
-                || "nobody knows what that costs".to_owned(),
+                || "the cost is unknown".to_owned(),
                 |usd| format!("about ${usd:.4}"),
             );
             context.note(&format!(
-                "a model would read {} of the conversations' spans and notes, beside the rules whose facts are shown: {cost}",
+                "a model would read {} of the spans and notes, in addition to the rules, whose facts are shown: {cost}",
                 report.asked
             ));
         }

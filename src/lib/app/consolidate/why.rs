@@ -48,7 +48,7 @@ fn lines(fact: &Fact, origins: &[Origin], zone: Tz) -> Vec<String> {
         (Some(to), _) if fact.is_forgotten => {
             format!(" until {}: forgotten, as you wanted it", at(to))
         }
-        (Some(to), None) => format!(" until {}: nothing states it any more", at(to)),
+        (Some(to), None) => format!(" until {}: no longer stated", at(to)),
         (Some(to), Some(next)) => format!(" until {}, then fact {next}", at(to)),
     };
     let (sure, since) = (fact.confidence * 100.0, at(fact.valid_from));

@@ -308,7 +308,7 @@ fn show(row: &Row, width: usize) {
         cli::out(&cli::harmless(&format!("{:<width$}    {word}: {says}", "")));
     }
     for source in row.sources.iter().skip(1) {
-        cli::out(&format!("{:<width$}    behind it: {}", "", words(source)));
+        cli::out(&format!("{:<width$}    overrides: {}", "", words(source)));
     }
     if let Some(reason) = &row.signed_out {
         cli::out(&cli::harmless(&format!(

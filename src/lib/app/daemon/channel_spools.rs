@@ -98,10 +98,10 @@ pub(super) async fn open(dir: &SpoolDir, entry: &Entry) -> Opened {
     };
     match (order.command.channel(), &dir.channel) {
         (Some(channel), Some(own)) if channel != own => Opened::Bad(format!(
-            "this is the spool of the channel {own}: no line of another is taken here"
+            "this is the spool of the channel {own}: lines of other channels are refused"
         )),
         (None, _) => {
-            Opened::Bad("only `user` and `delivered` lines of a channel are taken here".to_owned())
+            Opened::Bad("only `user` and `delivered` lines of a channel are accepted here".to_owned())
         }
         _ => Opened::Order(order),
     }
@@ -188,7 +188,7 @@ async fn judge(
         Known::Other => {
             attachments::withdraw(&dir.new, id);
             return Ok(Err(format!(
-                "the message {} came before with other words; `\"edited\": true` says that they were changed",
+                "the message {} was sent before with a different text; `\"edited\": true` marks a changed text",
                 crate::text::visible(&message_id)
             )));
         }

@@ -90,7 +90,7 @@ pub(super) fn import(shared: &Shared, wanted: &Import, json: bool) -> Result<Exi
         let folder = format!("imported/{kind}");
         if !shared.quiet && taken.iter().any(|what| what.contains(&folder)) {
             cli::err(&format!(
-                "{kind} are not in force: read each, then move it from workspace/{folder} to workspace/{kind}"
+                "{kind} are inactive: read each, then move it from workspace/{folder} to workspace/{kind}"
             ));
         }
     }

@@ -80,7 +80,7 @@ fn done(removed: &[String], json: bool, keys: &Keys, state: &State) -> Result<Ex
         cli::out("nothing was stored");
     } else {
         cli::out(&format!(
-            "forgot what was stored for {}",
+            "deleted the stored credentials of {}",
             removed.join(", ")
         ));
     }

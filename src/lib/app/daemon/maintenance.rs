@@ -55,7 +55,7 @@ pub(super) async fn tell_alerts(pipeline: Arc<Pipeline>, ledger: Ledger) {
             .filter(|error| trouble.as_ref() != Some(*error))
         {
             tracing::warn!(
-                "the owner could not be told what the limits leave, and is told later: {error}"
+                "cannot notify the owner of the remaining limits; retrying later: {error}"
             );
         }
         trouble = told;

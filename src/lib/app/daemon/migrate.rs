@@ -48,7 +48,7 @@ fn said(home: &Home, path: &Path, Migrated { from, to }: Migrated) -> String {
         return format!("{name}: schema {to}, nothing to do");
     }
     let kept = home.display(&db::old_copy(path, from));
-    format!("{name}: schema {from} is now {to}; as it was before: {kept}")
+    format!("{name}: migrated from schema {from} to {to}; copy of the old one: {kept}")
 }
 
 /// Returns the three numbers of a version.
@@ -109,7 +109,7 @@ fn back(home: &Home, other: &str) -> Failure {
         "put back a backup that it wrote: agent-daemon restore PATH".to_owned()
     } else {
         format!(
-            "stop the daemon, install {other}, and put back what was kept before the migration; what came since is not in it: {}",
+            "stop the daemon, install {other}, and restore the copies from before the migration, which lack all newer data: {}",
             kept.join("; ")
         )
     };

@@ -82,7 +82,7 @@ struct Signals {
 impl Signals {
     fn listen() -> Result<Self, Failure> {
         let listen = |kind| {
-            signal(kind).map_err(|error| Failure::io(format!("signals cannot be heard: {error}")))
+            signal(kind).map_err(|error| Failure::io(format!("cannot listen for signals: {error}")))
         };
         Ok(Self {
             terminate: listen(SignalKind::terminate())?,
@@ -248,7 +248,7 @@ impl Daemon {
                 false
             }
             Err(error) => {
-                tracing::debug!(%error, "the lock of the home cannot be looked at");
+                tracing::debug!(%error, "the lock of the home cannot be checked");
                 true
             }
         }

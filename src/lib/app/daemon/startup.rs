@@ -178,7 +178,7 @@ fn or_quarantine<T>(
         Err(error @ db::Error::Damaged { .. }) => {
             let aside = db::set_aside(path)?;
             let trouble = format!(
-                "{error}; it was set aside as {}, what was open in it is not handled",
+                "{error}; it was moved aside as {}; its open messages are not handled",
                 aside.display()
             );
             tracing::error!("{trouble}");

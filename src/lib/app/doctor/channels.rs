@@ -10,7 +10,7 @@ const OURS: &[(&str, &str)] = &[
     ("mail", "scripts/install of the sources installs it"),
     (
         "matrix",
-        "it is a package of its own: scripts/install --with-matrix of the sources installs it",
+        "it is a separate package: scripts/install --with-matrix of the sources installs it",
     ),
 ];
 

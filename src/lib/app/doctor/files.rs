@@ -29,7 +29,7 @@ const DECISIONS: [(&str, &str); 5] = [
     ("learned.json", "nothing that the agent learned is used"),
     (
         "mcp-auth.json",
-        "no sign-in at a tool server is known any more",
+        "the sign-ins at tool servers are lost",
     ),
     ("mcp-trust.json", "no tool server is used"),
     (

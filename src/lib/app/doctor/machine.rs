@@ -290,7 +290,7 @@ fn weak(level: &Level) -> Option<Finding> {
         }
         Level::Landlock(_) => {
             let evidence = format!(
-                "commands run behind a weaker wall, {level}{cause}. {}",
+                "commands run in a weaker sandbox, {level}{cause}. {}",
                 level.remaining_risk()
             );
             Some(Finding::warning("sandbox-weak", evidence, command))

@@ -231,7 +231,7 @@ fn run(context: &DoctorContext, checks: &[(&str, Check)]) -> Vec<Finding> {
             (Check::Settings(_), Err(_)) => Vec::new(),
         };
         std::panic::catch_unwind(std::panic::AssertUnwindSafe(look)).unwrap_or_else(|_| {
-            let evidence = format!("the check of the {name} broke down; this is a bug of agent-daemon, its words are above");
+            let evidence = format!("the check of the {name} failed; this is a bug in agent-daemon, whose message is above");
             vec![Finding::error("check-failed", evidence, context.agent("--version"))]
         })
     };

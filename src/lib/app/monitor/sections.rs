@@ -90,7 +90,7 @@ pub(super) fn next_step(page: &mut Page, view: &View) {
     let (name, steps) = match view.life() {
         Life::Up | Life::Starting { .. } => return,
         Life::Full => {
-            let words = "what comes is not stored until there is space again";
+            let words = "new messages are not stored until there is space again";
             say("make room", words);
             return say("", &view.advice.disk);
         }
@@ -100,7 +100,7 @@ pub(super) fn next_step(page: &mut Page, view: &View) {
             } else {
                 "as soon as the turns below have"
             };
-            let words = format!("{when}; what comes now waits for the next start");
+            let words = format!("{when}; new messages wait for the next start");
             return say("it ends", &words);
         }
         Life::Stale { .. } => ("look at", &view.advice.look_at),

@@ -158,7 +158,7 @@ fn parse_words(name: &str, words: &[String], program: &[String]) -> Result<Entry
         keys.insert(key.to_owned(), value);
     }
     if keys.contains_key("command") == keys.contains_key("url") {
-        return Err("a server has a command behind --, or url=ADDRESS".to_owned());
+        return Err("a server needs a command after --, or url=ADDRESS".to_owned());
     }
     let keys = with_registry(keys);
     Ok(Entry {

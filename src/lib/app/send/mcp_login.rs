@@ -24,7 +24,7 @@ pub(super) fn login(context: &Context<'_>, words: &[String]) -> Result<Exit, Fai
         Failure::failed(what).hint("agent-send --mcp add NAME url=ADDRESS adds one")
     })?;
     if server.url.is_empty() {
-        let what = format!("{name} is a program on this machine: nobody signs in there");
+        let what = format!("{name} is a program on this machine: it needs no sign-in");
         return Err(Failure::usage(what).hint("its secrets are in .env, see `env`"));
     }
     if !server.token_env.is_empty() {
@@ -47,7 +47,7 @@ pub(super) fn logout(context: &Context<'_>, words: &[String]) -> Result<Exit, Fa
     let name = only(words)?;
     let sign_ins = ServerSignIns::new(&home.server_auth(), Renewals::default());
     if !sign_ins.remove(name)? {
-        let what = format!("nobody is signed in at {:?}", text::visible(name));
+        let what = format!("not signed in at {:?}", text::visible(name));
         return Err(Failure::failed(what).hint("agent-send --mcp list"));
     }
     submit::reload(home)?;

@@ -126,7 +126,7 @@ pub(super) fn attach(home: &Home, files: &[PathBuf], id: &Id) -> Result<Vec<Atta
     left.map_err(|error| match error {
         attachments::Error::Io(error) => error.into(),
         error @ attachments::Error::Unfit { .. } => Failure::usage(error.to_string())
-            .hint("nothing was sent; regular files of at most 20 MB are taken, 20 with a message"),
+            .hint("nothing was sent; a message may have 20 regular files of at most 20 MB each"),
     })
 }
 

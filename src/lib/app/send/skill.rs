@@ -78,7 +78,7 @@ impl<'a> TrustVerb<'a> {
                     Ok(Self::Trust(name, Some(hash.to_ascii_lowercase())))
                 }
                 Some(_) => usage(
-                    format!("after the @ stand {FEWEST} to 64 digits of the hash, 0-9 and a-f"),
+                    format!("the hash after @ has {FEWEST} to 64 digits, 0-9 and a-f"),
                     format!("agent-send {flag} list"),
                 ),
             },
@@ -242,7 +242,7 @@ fn list(context: &Context<'_>, skills: &Skills) -> Result<Exit, Failure> {
         if !standing.needs.is_empty() {
             let lacking = standing.needs.lacking(&here);
             let lacks = match lacking.is_empty() {
-                true => "all of it is there".to_owned(),
+                true => "nothing is missing".to_owned(),
                 false => format!("lacks {}", lacking.join("; ")),
             };
             let words = format!("needs {}: {lacks}", standing.needs.words());

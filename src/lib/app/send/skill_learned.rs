@@ -45,7 +45,7 @@ pub(super) fn run(
                 None => Accept::AsProposed,
                 Some(hash) if hash.len() >= FEWEST => Accept::Exactly(hash),
                 Some(_) => {
-                    let what = format!("after the @ stand {FEWEST} to 64 digits of the hash");
+                    let what = format!("the hash after @ has {FEWEST} to 64 digits");
                     return Err(Failure::usage(what)
                         .hint(format!("agent-send --skill show {}", text::visible(name))));
                 }
@@ -62,7 +62,7 @@ pub(super) fn run(
         ["remove", name] => {
             skills.retire(name, now).map_err(failed(name))?;
             let words = format!(
-                "{name} is no skill any more; to have it back: agent-send --skill accept {name}"
+                "{name} is no longer a skill; to restore it: agent-send --skill accept {name}"
             );
             context.done(&json!({"removed": name}), &words)
         }

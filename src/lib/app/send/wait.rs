@@ -182,7 +182,7 @@ fn tell_that_it_goes_on(context: &Context<'_>, id: &Id) {
     };
     let result = cli::command("agent-send", &format!("--result {id} --wait"));
     cli::err(&format!(
-        "agent-send: the message goes on without you; its answer: {result}; to stop it: {stop}"
+        "agent-send: the agent continues; to get the answer: {result}; to stop it: {stop}"
     ));
 }
 

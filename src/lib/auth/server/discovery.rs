@@ -175,7 +175,7 @@ fn read(
         return wrong("it calls itself by another name than the one it is reached by");
     }
     if has("code_challenge_methods_supported", "S256") != Some(true) {
-        return wrong("it offers no PKCE with S256, so nobody signs in there safely");
+        return wrong("it offers no PKCE with S256, so a sign-in there is not safe");
     }
     let (Some(authorize), Some(token)) = (word("authorization_endpoint"), word("token_endpoint"))
     else {

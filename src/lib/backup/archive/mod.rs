@@ -425,7 +425,7 @@ impl Contents {
                     io::copy(&mut bytes, &mut io::sink())
                         .map_err(|error| damaged(error.to_string()))?;
                     if bytes.bytes != listed.size || Some(hex(bytes.digest)) != listed.sha256 {
-                        return Err(damaged(format!("{name} is not as its manifest says")));
+                        return Err(damaged(format!("{name} does not match its manifest")));
                     }
                 }
                 (Some(to), tar::EntryType::Symlink) => each(listed, Content::Link(to))?,

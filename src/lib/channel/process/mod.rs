@@ -189,14 +189,14 @@ impl Process {
                 Place::Out => {}
                 Place::Sending(since) if is_held && since > HANGS => {
                     return Outcome::Unknown(
-                        "the process claimed it ten minutes ago and says nothing".to_owned(),
+                        "the process claimed it ten minutes ago and has reported nothing".to_owned(),
                     );
                 }
                 Place::Sending(since) if !is_held && since > GONE => {
                     return Outcome::Unknown("the process ended while it was sending".to_owned());
                 }
                 Place::Nowhere if missing > GONE => {
-                    return Outcome::Unknown("the process took it and says nothing".to_owned());
+                    return Outcome::Unknown("the process claimed it and has reported nothing".to_owned());
                 }
                 Place::Sending(_) | Place::Nowhere => {}
             }
@@ -446,7 +446,7 @@ impl Process {
         }
         let (count, oldest) = outgoing_files::unclaimed(&self.layout);
         let messages = crate::text::counted(count, "message");
-        let waits = format!("{messages} not taken for {} s", oldest.as_secs());
+        let waits = format!("{messages} not claimed for {} s", oldest.as_secs());
         match (self.is_held(), oldest > UNCLAIMED) {
             (true, false) => "ok".to_owned(),
             (true, true) => format!("its process hangs: {waits}"),

@@ -102,7 +102,7 @@ impl Pattern {
             format!("{program} can run any other program")
         } else if program.contains('/') && !is_system_path(program) {
             format!(
-                "{program} is in no system directory, and what it does can change after you allowed it"
+                "{program} is not in a system directory, and can be replaced after you have allowed it"
             )
         } else {
             return None;

@@ -46,7 +46,7 @@ pub enum Refusal {
     },
     /// A cap is set and the model has no price.
     #[error(
-        "the model {model} has no price, so no limit could be kept; write its price, or for a free one: {line}"
+        "the model {model} has no price, so no limit can be enforced; set its price, or for a free model: {line}"
     )]
     Unpriced {
         /// The model.

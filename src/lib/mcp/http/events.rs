@@ -169,7 +169,7 @@ impl Shared {
 }
 
 fn flood() -> Error {
-    Error::Protocol("it floods us with messages that nobody asked for".to_owned())
+    Error::Protocol("it floods the agent with messages that nobody requested".to_owned())
 }
 
 /// Listens to what the server says by itself: that its tools changed, or that it forgot the session.

@@ -553,7 +553,7 @@ impl Pipeline {
             let shown = text::shorten(&text::visible(words), 200);
             match rules.add(digest, words, now) {
                 Ok(()) => format!("\nFrom now on without a question: {shown} (state/rules.json)"),
-                Err(error) => format!("\nThe rule could not be kept ({error}): {shown}"),
+                Err(error) => format!("\nThe rule could not be stored ({error}): {shown}"),
             }
         };
         requests

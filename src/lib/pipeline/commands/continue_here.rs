@@ -194,7 +194,7 @@ impl Pipeline {
         self.continued.store(true, Ordering::Relaxed);
         let name = |key: &SessionKey| called(key, &live.config, &people);
         let mut text = format!(
-            "We go on with our conversation {} here. What you write there belongs to it, too; /new begins one of its own here.",
+            "Our conversation {} continues here. Messages there belong to it, too; /new starts a separate one here.",
             name(with)
         );
         if self.runs().contains_key(with) {
@@ -215,7 +215,7 @@ impl Pipeline {
             .filter(|route| self.channels.contains_key(route.channel.as_str()))
             .map(|route| {
                 let words = format!(
-                    "Our conversation goes on {here} now. What you write here belongs to it, too."
+                    "Our conversation now continues {here}. Messages here belong to it, too."
                 );
                 NewPart::plain(route, words)
             });

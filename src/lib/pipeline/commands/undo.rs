@@ -152,7 +152,7 @@ impl Pipeline {
 
 /// Says that no run is meant, and which one, if any, ran commands.
 fn nothing(ran: Option<&str>) -> String {
-    let none = "There is nothing to undo: I changed no files here with my own tools that were not taken back already.";
+    let none = "There is nothing to undo: my tools have changed no files here, or the changes are already undone.";
     match ran {
         Some(which) => format!("{none}\n{}", not_taken_back(which)),
         None => none.to_owned(),
@@ -168,7 +168,7 @@ fn told(undone: &Undone, when: &str, of_shell: bool) -> String {
     let stays = match undone.commands {
         0 => String::new(),
         count => format!(
-            "\nIt also ran {}: what they changed in files is not kept and stays.",
+            "\nIt also ran {}: their changes to files are not recorded and remain.",
             text::counted(count, "command")
         ),
     };
@@ -177,7 +177,7 @@ fn told(undone: &Undone, when: &str, of_shell: bool) -> String {
     }
     let files = undone.files.join("\n");
     match &undone.back {
-        None => format!("{which}: nothing was taken back\n{files}{stays}"),
+        None => format!("{which}: nothing was undone\n{files}{stays}"),
         Some(back) => {
             let how = if of_shell {
                 format!("agent-send --undo {back}")
@@ -216,7 +216,7 @@ fn later(
         ),
     };
     let told = format!(
-        "Nothing was taken back: the last thing I did here was no change of a file. At {at} I {what}: {how}."
+        "Nothing was undone: the last thing I did here was not a change of a file. At {at} I {what}: {how}."
     );
     let Some((when, run)) = files else {
         return told;
@@ -231,7 +231,7 @@ fn later(
         true => String::new(),
         false => format!(": {}", names(&run)),
     };
-    format!("{told}\nBefore that, at {when}, I changed files{names}\nTo take that back: {back}")
+    format!("{told}\nBefore that, at {when}, I changed files{names}\nTo undo that: {back}")
 }
 
 /// Names a run at the beginning of a sentence. In a chat people know it by its time, and its long id says nothing to them.
@@ -245,7 +245,7 @@ fn which(run: &str, when: &str, of_shell: bool) -> String {
 /// Says of a run that only ran commands what an undo cannot do.
 fn not_taken_back(which: &str) -> String {
     format!(
-        "{which} ran commands: what they changed in files is not kept, and I cannot take it back."
+        "{which} ran commands: their changes to files are not recorded, so I cannot undo them."
     )
 }
 

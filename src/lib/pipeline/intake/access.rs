@@ -311,7 +311,7 @@ impl Pipeline {
         if named.len() < 100 && named.insert(chat.to_string()) {
             tracing::info!(
                 %chat,
-                "a group that is not in the `groups` of its channel in agent.toml is not heard"
+                "ignored a group that is not in the `groups` of its channel in agent.toml"
             );
         }
     }

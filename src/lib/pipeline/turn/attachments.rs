@@ -457,7 +457,7 @@ impl Place<'_> {
                 tracing::warn!(
                     %why,
                     session = self.session_id,
-                    "a recording was not put into words"
+                    "a recording was not transcribed"
                 );
                 vec![label.with(&format!("; transcription failed: {why}"))].into()
             }

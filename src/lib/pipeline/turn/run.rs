@@ -725,7 +725,7 @@ async fn leave_gone_model(
     }
     let answers = model_for(live, envelope, session);
     Some(format!(
-        "The model `{gone}` of this conversation is not configured any more: `{answers}` answers. /model chooses another"
+        "The model `{gone}` of this conversation is no longer configured: `{answers}` answers. /model selects another"
     ))
 }
 

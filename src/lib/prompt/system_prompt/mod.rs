@@ -288,7 +288,7 @@ impl Sources {
                 model = model.name,
                 tokens = cut.tokens,
                 budget = cut.budget,
-                "cut in the prompt, for together they are more than a quarter of what the model reads: {names}"
+                "cut in the prompt, because together they exceed a quarter of the model's context window: {names}"
             );
         }
     }

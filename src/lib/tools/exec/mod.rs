@@ -571,7 +571,7 @@ fn report(outcome: sandbox::Outcome, seconds: u64) -> ToolOutput {
         Status::Exited(code) => format!("[exit {code}]"),
         Status::Signaled(signal) => format!("[killed by signal {signal}]"),
         Status::OutOfMemory => "[killed: its processes together held too much memory]".to_owned(),
-        Status::DiskFull => "[killed: it left less of the disk free than [media] reserve_mb says; what it wrote is still there]".to_owned(),
+        Status::DiskFull => "[killed: it left less disk space free than [media] reserve_mb; what it wrote is still there]".to_owned(),
         Status::TimedOut => format!("[timed out after {seconds} s]"),
         Status::Cancelled => "[stopped]".to_owned(),
     };

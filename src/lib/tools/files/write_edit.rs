@@ -287,7 +287,7 @@ impl Files {
     /// Notes that all of `bytes` is the owner's; a mark that stays is in the log.
     fn note_read(&self, key: &str, bytes: &[u8]) {
         let read = self.undo.marks.set_read(key, bytes);
-        read.unwrap_or_else(|error| tracing::warn!(%error, "a mark stays"));
+        read.unwrap_or_else(|error| tracing::warn!(%error, "could not remove an untrusted mark"));
     }
 
     /// Returns the answer of an edit that finds no file or no one place in it. The error quotes the file.

@@ -84,7 +84,7 @@ fn forget_fact(needs: &Needs, viewer: &Viewer, words: &str) -> Result<String, St
             needs.memory.tell_news();
             Ok(told)
         }
-        Ok(Err(_)) => Err("facts are just being drawn; try again in a minute".to_owned()),
+        Ok(Err(_)) => Err("facts are being extracted; try again in a minute".to_owned()),
         Err(error) => Err(error.to_string()),
     }
 }

@@ -306,9 +306,9 @@ fn may_replace(path: &Path) -> Result<(), Failure> {
         (None, Err(backup::Error::Damaged { why, .. })) => format!("is not a whole backup: {why}"),
         (None, _) => return Ok(()),
     };
-    let message = format!("{} is there already and {why}", path.display());
+    let message = format!("{} already exists and {why}", path.display());
     Err(Failure::failed(message).hint(
-        "move it away, choose another name, or name a directory, in which each backup is a file of its own",
+        "move it away, choose another name, or name a directory, in which each backup is a separate file",
     ))
 }
 
@@ -332,7 +332,7 @@ fn say(shared: &Shared, report: &Report, encrypted: Option<Program>) {
         cli::err(&format!("not in it: {left}"));
     }
     if report.manifest.secrets && encrypted.is_none() {
-        cli::err("your keys are in it: keep it where nobody else can read it");
+        cli::err("it contains your keys: keep it where nobody else can read it");
     }
 }
 
@@ -489,7 +489,7 @@ impl From<backup::Error> for Failure {
             backup::Error::Newer { .. } => Self::data(message).hint("use the newer version of agent-toolkit that wrote it"),
             backup::Error::Occupied(_) => Self::failed(message)
                 .hint("nothing was written; restore into an empty home: --home DIR, or move this one away first"),
-            backup::Error::Unproved(_) => Self::failed(message).hint("take an older backup; doctor says more"),
+            backup::Error::Unproved(_) => Self::failed(message).hint("use an older backup; agent-daemon doctor shows more"),
         }
     }
 }

@@ -21,7 +21,7 @@ pub(super) fn step(setup: &Setup<'_>) -> Result<(), Stop> {
         said.map_err(|error| Failure::io(format!("the agent cannot be started: {error}")))?;
     match answer.trim() {
         "" => cli::err(&format!(
-            "  there was no answer; {} says why",
+            "  there was no answer; {} shows why",
             cli::command("agent-daemon", "doctor")
         )),
         answer => cli::err(&format!("\n{}", cli::harmless(answer))),

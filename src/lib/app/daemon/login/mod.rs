@@ -68,7 +68,7 @@ pub(super) fn login(shared: &Shared, login: &Login, json: bool) -> Result<Exit, 
     };
     if let Some(aside) = aside {
         cli::err(&format!(
-            "warning: what could not be read is kept as {}",
+            "warning: the unreadable file is kept as {}",
             home.display(&aside)
         ));
     }
@@ -106,7 +106,7 @@ pub(super) fn login(shared: &Shared, login: &Login, json: bool) -> Result<Exit, 
         next((&env, &home), &target, loaded, daemon, told);
     } else {
         cli::err(
-            "the agent goes on as before; when the network is there: agent-daemon auth --check",
+            "the agent continues as before; when the network is available: agent-daemon auth --check",
         );
     }
     Ok(Exit::Ok)
@@ -175,7 +175,7 @@ impl Way {
             (_, true) => {
                 let name = target.name();
                 let message = format!(
-                    "{name} offers no sign-in to programs of others, as far as its file says"
+                    "{name} offers no sign-in to third-party programs, as far as its file says"
                 );
                 Err(Failure::usage(message).hint(format!(
                     "agent-daemon login {name} --api-key; [oauth] in providers.d/{name}.toml is for issuers that do"

@@ -79,7 +79,7 @@ pub(super) fn standby(shared: &Shared, wanted: &Arguments, json: bool) -> Result
         cli::out(&said);
         if !shared.quiet {
             cli::err(&format!(
-                "hint: a standby that runs becomes the agent by itself; else: {}",
+                "hint: a running standby becomes the agent automatically; otherwise: {}",
                 cli::command("agent-daemon", "run")
             ));
         }
@@ -127,7 +127,7 @@ fn push(wanted: &Arguments, env: &Environment, home: &Home, to: &str) -> Result<
     let mut primary = Primary::open(home, env, Some(to), wanted.with_secrets)?;
     if wanted.hand_over {
         primary.hand_over()?;
-        cli::out("handed over: everything is in the replica, and the agent runs here no more");
+        cli::out("handed over: everything is in the replica, and the agent no longer runs here");
         cli::err(&format!(
             "hint: on the standby: agent-daemon standby --promote; to take it back, here: {}",
             cli::command("agent-daemon", "standby --promote")
@@ -214,7 +214,7 @@ impl Said {
     }
 }
 
-const REPLACED: &str = "move this home away and make it the standby of the other machine (docs/howto/standby.md); what is only here stays readable";
+const REPLACED: &str = "move this home away and make it the standby of the other machine (docs/howto/standby.md); data that is only here stays readable";
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {

@@ -34,7 +34,7 @@ pub(super) fn status(record: Option<&Record>, json: bool) -> Exit {
             }
             if record.role == Role::Primary && !record.replica.is_empty() && record.beacon.is_none()
             {
-                cli::out("standby     not heard of yet; on that machine: agent-daemon standby DIR");
+                cli::out("standby     not seen yet; on that machine: agent-daemon standby DIR");
             }
             if let Some(trouble) = &alarm {
                 cli::out(&format!("trouble     {}", cli::harmless(trouble)));

@@ -319,7 +319,7 @@ fn meant(home: &Home, target: &str) -> Result<Option<String>, Failure> {
     }
     match found.into_iter().next_back() {
         Some(Meant { id: None, .. }) => Err(Failure::failed(format!(
-            "message {message} answers nothing: it went out by itself"
+            "message {message} answers no message"
         ))
         .hint("a pairing code or a notice of the daemon; its log says more: agent-send --log")),
         Some(Meant { id, .. }) => Ok(id),

@@ -90,7 +90,7 @@ fn help() -> Vec<Line> {
         ("Tab ← →", "the next pane, or 1 to 6"),
         ("↑ ↓ j k", "move; also PgUp PgDn Home End"),
         ("s", "stop the chosen run"),
-        ("a", "show the chosen question, then y says yes"),
+        ("a", "show the selected question; then y approves"),
         ("d", "show it, then say no, and why"),
         ("Ctrl-L", "redraw everything"),
         ("Ctrl-Z", "back to the shell, fg comes back"),

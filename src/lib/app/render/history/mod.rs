@@ -147,7 +147,7 @@ impl Page {
                 ..
             }) => {
                 let head = format!(
-                    "older messages were summed up, {} tokens became {}:",
+                    "older messages were summarized, {} tokens became {}:",
                     text::count(*before),
                     text::count(*after)
                 );

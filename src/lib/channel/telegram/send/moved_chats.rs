@@ -34,7 +34,7 @@ impl Telegram {
                 tracing::warn!(
                     chat = target.chat,
                     topic = target.topic,
-                    "a topic is gone; what was for it goes to its chat"
+                    "a topic no longer exists; its messages are sent to the chat"
                 );
                 Ok(Target {
                     topic: None,

@@ -127,7 +127,7 @@ impl Run<'_, '_> {
         self.skip(
             &file.shown,
             &format!(
-                "no facts are drawn from more than {MAX_FILE} bytes; agent-index finds what it says"
+                "no facts are extracted from more than {MAX_FILE} bytes; agent-index still indexes it"
             ),
         );
         let stated = store::stated(&self.connection, Part::File(&file.shown));
@@ -171,7 +171,7 @@ impl Run<'_, '_> {
         {
             self.skip(
                 "workspace",
-                "it is empty; what its files stated is kept until there is a file in it again",
+                "it is empty; the facts of its files are kept until it contains a file again",
             );
         }
         let skipped = &self.report.skipped;

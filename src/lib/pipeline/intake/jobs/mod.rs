@@ -135,7 +135,7 @@ impl Pipeline {
         let next_job = match looked {
             Ok(next) => next,
             Err(error) => {
-                let trouble = format!("the jobs cannot be looked at: {error}");
+                let trouble = format!("the jobs cannot be read: {error}");
                 if self.schedule.is_news(&trouble) {
                     tracing::error!("{trouble}");
                     self.note_trouble_of(&trouble, &trouble);
