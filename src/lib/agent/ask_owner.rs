@@ -1,5 +1,5 @@
-//! Approval in the middle of a call: a tool that runs asks the owner, and what they allowed for good it need not ask.
-//! Before a call it is [`super::permission`] that decides.
+//! Approval in the middle of a call: a running tool asks the owner, unless a standing rule allows it. Before a call
+//! [`super::permission`] decides.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The end of a turn that broke off, as its transcript has it.
+//! Reads from a transcript where an interrupted turn ended.
 
 use super::tool::ToolOutput;
 use crate::message::{Block, Role, ToolCall, ToolResult};

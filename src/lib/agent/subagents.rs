@@ -1,4 +1,4 @@
-//! Sub-agents: what an agent sends one for, and who sends it.
+//! Sub-agents: the task of one, and the interface that starts it.
 
 use std::fmt;
 

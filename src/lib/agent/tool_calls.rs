@@ -1,4 +1,4 @@
-//! The calls of a step: run, guarded, written down.
+//! Runs the calls of a step: guarded and recorded.
 
 use std::time::Instant;
 

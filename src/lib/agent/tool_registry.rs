@@ -1,4 +1,4 @@
-//! The tools of the daemon, and which of them a turn is offered and may run.
+//! The tools of the daemon, and the selection that a turn is offered and may run.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;

@@ -1,4 +1,4 @@
-//! One turn to run: what it is given, how far it may go, how it ended.
+//! A turn to run: its input, its limits, and its outcome.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

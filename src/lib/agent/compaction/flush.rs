@@ -1,5 +1,5 @@
-//! Before the older part of a conversation is summarized, the model may keep what matters of it: a side
-//! conversation of at most eight steps, in a copy of the history, that nobody is sent.
+//! The memory flush: before the older part of a conversation is summarized, the model may save important points
+//! of it, in a side conversation of at most eight steps on a copy of the history. Nothing of it is sent to anyone.
 
 use super::SOURCE;
 use crate::agent::followed::Before;

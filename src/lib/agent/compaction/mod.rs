@@ -3,9 +3,9 @@
 //! ```text
 //! consolidate the facts → flush (once a cycle) → summarise → one `compaction` event → index
 //! ```
-//! Nothing is lost: the event only says what is no longer sent, the lines above it stay, and a crash
-//! anywhere leaves either no compaction or one. It ends always: what does not shrink by a fifth is cut
-//! without a model.
+//! Nothing is lost: the event only records what is no longer sent, and the lines above it stay. A crash leaves
+//! either no compaction or a complete one. Compaction always terminates: a conversation that does not shrink by
+//! a fifth is cut without a model.
 
 mod cut;
 mod flush;

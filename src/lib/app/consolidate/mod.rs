@@ -1,4 +1,4 @@
-//! `agent-consolidate`: draws facts from notes and conversations, and shows them.
+//! `agent-consolidate`: extracts facts from notes and conversations, and shows them.
 
 mod documents;
 pub(crate) use documents::{fact, origin};

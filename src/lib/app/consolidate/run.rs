@@ -1,4 +1,4 @@
-//! `agent-consolidate [run]`. Silent when all went well, as cron likes it.
+//! `agent-consolidate [run]`. Silent on success, for cron.
 
 use serde_json::{Value, json};
 

@@ -1,5 +1,5 @@
-//! `agent-daemon auth`: for each provider, which key is active, where it came from, and what stands
-//! behind it. Of a key its last four letters are shown, of a short one nothing.
+//! `agent-daemon auth`: shows for each provider which key is active, where it came from, and which other keys it
+//! overrides. Only the last four characters of a key are shown, and nothing of a short one.
 
 use std::collections::HashMap;
 use std::sync::Arc;

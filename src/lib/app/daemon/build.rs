@@ -1,4 +1,4 @@
-//! From settings to the things that work with them.
+//! Builds the components of the daemon from the settings.
 
 use parking_lot::Mutex;
 use std::collections::HashMap;

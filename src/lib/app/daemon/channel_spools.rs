@@ -1,5 +1,5 @@
-//! Lines of channels that are processes: from the common spool, and from the spool of each channel, where nothing else is
-//! taken. `channel_backlog` says whose turn it is.
+//! Lines of channel processes: from the common spool, and from the spool of each channel, which accepts nothing else.
+//! `channel_backlog` decides whose turn it is.
 
 use std::collections::HashMap;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! `agent-daemon logout`: forget what `login` stored. What is not there any more is forgotten already.
+//! `agent-daemon logout`: deletes the credentials that `login` stored. It is not an error if they are already gone.
 
 use serde_json::json;
 

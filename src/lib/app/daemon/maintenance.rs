@@ -1,5 +1,5 @@
-//! Periodic tasks of the daemon, outside the message path: the memory is updated, answers
-//! that are missing are written again, what is old is forgotten.
+//! Periodic tasks of the daemon, outside the message path: they update the memory, write missing reply files again and
+//! remove old data.
 
 use std::sync::Arc;
 use std::time::Duration;

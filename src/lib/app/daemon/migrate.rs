@@ -1,4 +1,4 @@
-//! `agent-daemon migrate`: brings the databases of a home up to this version, or says why there is no way back.
+//! `agent-daemon migrate`: migrates the databases of a home to this version, or explains why there is no way back.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};

@@ -1,4 +1,4 @@
-//! `agent-daemon`: the long-running process, and what prepares a home for it.
+//! `agent-daemon`: the long-running process, and the commands that prepare a home for it.
 
 mod auth;
 pub(super) mod backup;

@@ -1,4 +1,4 @@
-//! `agent-daemon run`: opens the daemon, serves until something ends it, and takes it apart.
+//! `agent-daemon run`: starts the daemon, serves until something ends it, and shuts it down.
 
 use std::io::IsTerminal;
 use std::time::Duration;

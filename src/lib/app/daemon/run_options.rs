@@ -1,4 +1,4 @@
-//! The flags of a run: which channels are open beside the spool, and whether the daemon ends by itself.
+//! The flags of a run: which channels are open in addition to the spool, and whether the daemon ends when it is done.
 
 use clap::{Args, ValueEnum};
 

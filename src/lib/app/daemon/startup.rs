@@ -1,4 +1,4 @@
-//! The start of the daemon: lock → what is to be erased → FIFO → stores → settings → recovered work.
+//! The start of the daemon: lock → pending erasures → FIFO → stores → settings → recovered work.
 
 use std::collections::HashMap;
 use std::fs::File;

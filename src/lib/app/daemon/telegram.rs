@@ -1,4 +1,4 @@
-//! Telegram while the daemon runs: what it brings goes into the path.
+//! Telegram while the daemon runs: passes its updates to the pipeline.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Are backups still made, where they were?
+//! Checks whether backups are still made, where there were any.
 
 use super::Finding;
 use super::context::{DoctorContext, age, quote};

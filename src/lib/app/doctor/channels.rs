@@ -1,4 +1,4 @@
-//! Channels that are programs of their own: is the program there?
+//! Checks whether the programs of channel processes are installed.
 
 use super::Finding;
 use super::context::{DoctorContext, is_program};

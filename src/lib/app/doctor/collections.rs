@@ -1,4 +1,4 @@
-//! Can the collections be searched, and is all of what was filled in found?
+//! Checks whether the collections can be searched, and are complete.
 
 use std::time::Duration;
 

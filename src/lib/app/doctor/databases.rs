@@ -1,4 +1,4 @@
-//! Are the databases whole and of a schema that this build knows? Is the list of people? Is the audit log?
+//! Checks whether the databases, the list of people and the audit log are intact, with a schema that this build knows.
 
 use std::path::Path;
 use std::time::Duration;

@@ -1,9 +1,9 @@
-//! `agent-daemon doctor`: what is wrong here, what was seen of it, and the command that helps.
+//! `agent-daemon doctor`: reports problems, with the evidence and the command that repairs each.
 //!
-//! It works on a home that is empty, half made or broken, with or without a daemon. It takes no
-//! lock, sends nothing, and changes nothing without `--fix`, which repairs modes and makes missing
-//! directories and never touches what somebody wrote. A check is a function from the [`DoctorContext`]
-//! to its findings; one that breaks down is a finding itself. What is fine is not mentioned.
+//! It works on a home that is empty, incomplete or broken, with or without a daemon. It takes no lock, sends nothing, and
+//! changes nothing without `--fix`, which repairs modes, creates missing directories, and never changes file contents.
+//! A check is a function from the [`DoctorContext`] to its findings; a check that panics is itself a finding. Checks
+//! without findings are not mentioned.
 
 mod api;
 mod backups;

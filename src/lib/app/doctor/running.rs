@@ -1,4 +1,4 @@
-//! Does the daemon run, does it move, do its channels, and does anything wait?
+//! Checks whether the daemon is running and responding, whether its channels work, and whether anything waits too long.
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::MetadataExt;

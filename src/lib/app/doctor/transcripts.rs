@@ -1,4 +1,4 @@
-//! Can the conversations be read, line by line?
+//! Checks every line of the conversations.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;

@@ -1,4 +1,4 @@
-//! `queue`: what waits, what is on its way out, and the dead letters.
+//! `queue`: waiting messages, pending deliveries, and dead letters.
 
 use serde::Serialize;
 

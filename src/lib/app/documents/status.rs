@@ -1,4 +1,4 @@
-//! `status`: whether a daemon runs, how it is, what is open.
+//! `status`: whether a daemon is running, its state, and open work.
 
 use serde::Serialize;
 

@@ -1,4 +1,4 @@
-//! Why a request is not answered with what it asked for: always JSON, `{"error":{"code","message","hint"}}`.
+//! The errors of the API, always as JSON: `{"error":{"code","message","hint"}}`.
 
 use std::time::Duration;
 

@@ -8,7 +8,7 @@
 //!   a query ([`queries`], [`metrics`], [`page`]) → app::documents, as for the shell
 //! ```
 //!
-//! The one who has the token is the owner. Nothing that a client sends says who it is, or what it may.
+//! Anyone who has the token is the owner. Nothing else that a client sends determines its identity or permissions.
 
 mod actions;
 mod body;

@@ -1,5 +1,5 @@
-//! Checks of every request, in this order: host name and origin; the token; the end of the
-//! daemon; how often. What comes after it is the owner's.
+//! Checks every request, in this order: host name and origin; the token; whether the daemon is ending; the rate limit.
+//! A request that passes comes from the owner.
 
 use std::net::IpAddr;
 use std::panic::AssertUnwindSafe;

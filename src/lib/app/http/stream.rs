@@ -2,13 +2,13 @@
 //!
 //! ```text
 //! event: accepted     data: {"id":"…"}
-//! event: delta        data: {"text":"Let me "}        … put together they end with the reply
-//! event: approval     data: {"id","tool","text","why","expires_at"}       it waits for the owner's word
+//! event: delta        data: {"text":"Let me "}        … concatenated they end with the reply
+//! event: approval     data: {"id","tool","text","why","expires_at"}       it waits for the owner's decision
 //! event: step         data: {"state","turn"?,"tool"?,"tail"?,"duration_ms"?,"is_error"?,"why"?}     with "steps": true
 //! event: done         data: the document of `chat`     or     event: error   data: {"error":{…}}
 //! ```
 //!
-//! A comment goes out from time to time, so that nobody between takes a silent line for a dead one.
+//! A comment is sent from time to time, so that no proxy closes an idle connection.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! `agent-index --collection NAME`: fills a collection, searches it, says what it holds.
+//! `agent-index --collection NAME`: fills a collection, searches it, or shows its content.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,11 +1,11 @@
-//! `agent-monitor`: one frame of what the daemon is doing, for `watch`; one line for what watches many
-//! machines (`--check`); or the whole screen (`--follow`).
+//! `agent-monitor`: one frame of what the daemon is doing, for `watch`; one line for monitoring systems (`--check`); or
+//! the whole screen (`--follow`).
 //!
 //! ```text
 //! lock, monitor.json ─────────→ health ┐
 //! queue.db, cost.db, settings → totals ┴→ view → frame (facts, lanes) → lines → paint
 //! ```
-//! Everything after the reading is pure: the same view in the same room is the same frame.
+//! Everything after the reading is pure: the same view in the same space gives the same frame.
 
 mod advice;
 mod follow;

@@ -1,4 +1,4 @@
-//! `--check`: one line and an exit code for what watches many machines: Nagios, Icinga and their like
+//! `--check`: one line and an exit code for monitoring systems such as Nagios and Icinga
 //! (the guidelines of the Monitoring Plugins Project: text, `|`, performance data; 0, 1, 2, 3).
 
 use std::cell::Cell;

@@ -1,5 +1,4 @@
-//! The parts of a frame, from top to bottom: how the daemon is, what a person does about it, what is
-//! wrong, what is well, who is worked for.
+//! The parts of a frame, from top to bottom: the state of the daemon, advice, problems, facts, and the running turns.
 
 use super::View;
 use super::frame::{Page, join};

@@ -1,4 +1,4 @@
-//! Whole frames, as they are seen.
+//! Tests of whole frames.
 
 use proptest::prelude::*;
 use unicode_width::UnicodeWidthStr;

@@ -1,5 +1,4 @@
-//! The answers to questions, for people: one file a document. Words that may be anybody's are shown so
-//! that they cannot command a terminal.
+//! The documents as text for people, one file for each. Untrusted text is shown so that it cannot control the terminal.
 
 mod audit;
 pub(crate) mod cost;

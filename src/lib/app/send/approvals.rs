@@ -1,5 +1,4 @@
-//! The owner's word in a shell: what the agent asks for is shown to the one who waits for its answer, and
-//! `--approve` and `--deny` decide.
+//! Approvals in a shell: requests are shown to the caller that waits for an answer; `--approve` and `--deny` decide.
 
 use std::io::BufRead;
 

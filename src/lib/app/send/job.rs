@@ -1,5 +1,5 @@
-//! `--job`: what the agent does at its times. The list is read from the file; everything else is a command for
-//! the daemon, left in the spool when none runs.
+//! `--job`: lists and changes jobs. The list is read from the file; every change is a command for the daemon, which waits in
+//! the spool when none is running.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! A message on its way to the daemon: what is said, to whom, and with which files.
+//! A message to the daemon: its text, recipient and files.
 
 use std::fs::{DirBuilder, File};
 use std::io::Read;

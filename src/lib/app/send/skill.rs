@@ -1,7 +1,7 @@
 //! `--skill`: which skills there are, and which of them the owner trusts. Works without a daemon, under
 //! the lock of skills.json; a running daemon sees the change with the next message.
 //!
-//! What `list` shows and what is trusted later may be two things: NAME@HASH trusts only what was listed.
+//! A skill may change between `list` and `trust`: NAME@HASH trusts only the listed version.
 
 use std::io::IsTerminal;
 

@@ -1,5 +1,4 @@
-//! `--skill` for what the agent learns: proposals, how often a skill was of use, and its examples. Works without a
-//! daemon, except for `test`.
+//! `--skill` for learned skills: proposals, usage counts and examples. Works without a daemon, except `test`.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Waiting for an answer: quietly, with a spinner on a terminal, or reading along.
+//! Waits for an answer: quietly, with a spinner on a terminal, or streaming it.
 
 use std::io::IsTerminal;
 use std::path::Path;

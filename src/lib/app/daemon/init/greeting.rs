@@ -1,4 +1,4 @@
-//! The first message, by the whole way: a daemon takes it, the model answers it.
+//! The first message, along the whole path: a daemon accepts it, and the model answers.
 
 use std::io::Write;
 use std::os::unix::process::CommandExt;

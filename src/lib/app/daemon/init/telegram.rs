@@ -1,4 +1,4 @@
-//! The bot: its token, tried at once, and the code that makes somebody its owner.
+//! The step that sets up the bot: its token, tested at once, and the code that makes somebody its owner.
 
 use std::sync::Arc;
 

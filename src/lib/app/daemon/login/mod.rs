@@ -1,9 +1,9 @@
 //! `agent-daemon login`: store a key, or sign in with a browser.
 //!
-//! A key never is in a command line: it is typed without being shown, or read from standard input.
-//! agent.toml is never written; where no provider is set up yet, `login` makes `providers.d/NAME.toml`,
-//! and a home without `providers.load` loads those who have an entry in auth.json. So a new home needs two commands to have a
-//! model: `agent-daemon init` and `agent-daemon login anthropic`.
+//! A key is never on the command line: it is typed without being shown, or read from standard input. agent.toml is never
+//! written. If no provider is set up yet, `login` creates `providers.d/NAME.toml`, and a home without `providers.load`
+//! loads the providers that have an entry in auth.json. So a new home needs two commands for a model:
+//! `agent-daemon init` and `agent-daemon login anthropic`.
 
 mod browser;
 pub(super) mod prompt;

@@ -1,7 +1,7 @@
-//! `explain`: why an answer came as it did. From the message to its waits, what the prompt was made of, what was
-//! remembered, each call of a model and of a tool, what the owner was asked, what it cost and where it went.
+//! `explain`: how an answer came about: the message, its waiting times, the parts of the prompt, the recalled memories,
+//! each call of a model and of a tool, the questions to the owner, the cost and the delivery.
 //!
-//! It is read from `queue.db` (14 days), the transcript (forever) and `cost.db`; what is no longer known is named.
+//! It is read from `queue.db` (14 days), the transcript (forever) and `cost.db`; unavailable parts are named.
 
 mod assemble;
 mod find;

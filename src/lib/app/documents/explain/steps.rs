@@ -1,4 +1,4 @@
-//! The calls of a run in the order in which they began: what the transcript says of each, and what the ledger does.
+//! The calls of a run in the order in which they began, from the transcript and the ledger.
 
 use serde_json::Value;
 

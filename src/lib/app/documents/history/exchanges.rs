@@ -1,4 +1,4 @@
-//! The newest exchanges of a conversation: where somebody who takes it up again was.
+//! The newest exchanges of a conversation, for someone who resumes it.
 
 use std::ops::ControlFlow;
 

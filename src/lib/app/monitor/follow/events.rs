@@ -1,5 +1,5 @@
-//! What happens while the screen is up, as one stream of news: keys, signals, files that change. Each has a
-//! thread of its own, so that a database that is busy keeps nobody waiting.
+//! The events of the screen as one stream: keys, signals, changed files. Each source has a separate thread, so that a busy
+//! database delays nothing.
 
 use std::path::Path;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};

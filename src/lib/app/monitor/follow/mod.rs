@@ -7,7 +7,7 @@
 //!                   keys → ui (what is chosen) ┘
 //!                           └→ requests → spool, FIFO → daemon
 //! ```
-//! Nothing that is read or ordered keeps the screen waiting; drawing and keys are pure.
+//! Neither reading nor commands delay the screen; drawing and keys are pure.
 
 mod commands;
 mod databases;

@@ -1,4 +1,4 @@
-//! Whole screens, as they are seen.
+//! Tests of whole screens.
 
 use proptest::prelude::*;
 use ratatui::Terminal;

@@ -1,5 +1,5 @@
-//! Why an answer came as it did, on one screen: the message, its waits, the prompt, memories, steps, delivery. Words in
-//! it may be anybody's.
+//! How an answer came about, on one screen: the message, its waiting times, the prompt, memories, steps, delivery. It may
+//! contain untrusted text.
 
 use chrono_tz::Tz;
 

@@ -1,4 +1,4 @@
-//! A conversation as it is read: when, who, their words; tools a line each.
+//! A conversation for people: time, author and text; a line for each tool call.
 
 use std::fmt::Write as _;
 use std::ops::ControlFlow;

@@ -1,5 +1,5 @@
-//! `--chat`: a prompt. Ctrl-C stops the answer that is being written, Ctrl-D ends. What is typed or pasted meanwhile is
-//! kept, and is at the next prompt: the editor holds what it read ahead of the line (its feature `buffer-redux`).
+//! `--chat`: a prompt. Ctrl-C stops the answer that is being written, Ctrl-D ends. Text that is typed or pasted meanwhile
+//! appears at the next prompt: the editor keeps what it has read ahead (its feature `buffer-redux`).
 
 mod mentions;
 mod prompt;

@@ -1,5 +1,5 @@
-//! What keys do: where one looks, what is chosen, what is asked before an order goes out. Pure: a key and
-//! what is on the screen make the next state, and perhaps something to do.
+//! The effects of keys: the selected pane and row, confirmations, and commands. Pure: a key and the screen give the next
+//! state, and possibly an action.
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
