@@ -1,4 +1,4 @@
-//! The file of the chain, open for appending: how it is taken up after a crash, and how lines are added.
+//! The file of the chain, open for appending: its recovery after a crash, and adding lines.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;

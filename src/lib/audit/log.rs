@@ -1,4 +1,4 @@
-//! The handle by which the rooms above write the record. Nothing here waits for the disk.
+//! The handle with which the rooms above write the log. Nothing here waits for the disk.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Is the record whole? Read from its first line to its last, while the daemon may be writing.
+//! Verifies the log from its first line to its last, while the daemon may be writing.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};

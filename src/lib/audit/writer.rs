@@ -1,4 +1,4 @@
-//! The thread that writes: lines at once and in order, the disk's word once a second.
+//! The thread that writes: lines at once and in order, a sync once a second.
 
 use parking_lot::Mutex;
 use std::collections::VecDeque;

@@ -1,4 +1,4 @@
-//! Several backups in one directory: their names sort by time, and the oldest go. A clock may have been wrong.
+//! Several backups in one directory: their names sort by time, and the oldest are removed. A clock may have been wrong.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

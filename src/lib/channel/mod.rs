@@ -1,4 +1,4 @@
-//! Channels: what comes in from people as [`Incoming`], what goes out to them through a [`Channel`].
+//! Channels: messages from people are [`Incoming`], messages to them go through a [`Channel`].
 
 pub mod process;
 pub mod telegram;

@@ -1,4 +1,4 @@
-//! The lines of a channel that is a separate process: what people wrote there, and what became of what was sent.
+//! The lines of a channel that is a separate process: messages from people, and delivery results.
 //!
 //! ```text
 //! {"v":1,"id":"m-17","cmd":"user","channel":"matrix","chat":"!r:example.org","sender":{"id":"@ada:example.org","name":"Ada"},

@@ -1,6 +1,5 @@
-//! Answers to commands: `replies/<id>.json`, rewritten whole as the command advances. Next to it,
-//! for a caller who wants to read along, `replies/<id>.part`: plain text that grows while the reply
-//! is written and goes when the reply is there.
+//! Answers to commands: `replies/<id>.json`, rewritten as a whole when the command progresses. For streaming there is
+//! `replies/<id>.part` next to it: plain text that grows while the reply is written, and is removed when it is complete.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;

@@ -1,6 +1,6 @@
-//! Discovery of the authorization server of a tool server: the tool server names its authorization server (RFC 9728), which describes itself (RFC 8414), and
-//! we register there as a public client (RFC 7591). All of it is chosen by others, so it is on the public net, or at an
-//! address that the owner wrote.
+//! Discovery of the authorization server of a tool server: the tool server names it (RFC 9728), it describes itself
+//! (RFC 8414), and we register there as a public client (RFC 7591). Others choose these addresses, so they must be on the
+//! public internet, or written by the owner.
 
 use reqwest::header::WWW_AUTHENTICATE;
 use reqwest::{Method, StatusCode, Url};

@@ -1,4 +1,4 @@
-//! `channel.json`: what a channel can do, as its process says. What it does not say it cannot do.
+//! `channel.json`: the capabilities of a channel, as its process declares them; others are absent.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,8 +1,8 @@
-//! A channel that is a separate process, in any language: it talks with the daemon through the files of one directory.
+//! A channel that is a separate process, in any language: it communicates with the daemon through the files of one directory.
 //!
-//! A message to be sent is a file in `out/`. The process claims it by renaming it into `sending/`, sends it, and says what
-//! became of it by a line in the spool. `queue.db` has the record; the files tell the two, across the death of either,
-//! what may have been sent. What is in `out/` surely was not.
+//! A message to be sent is a file in `out/`. The process claims it by renaming it into `sending/`, sends it, and reports the
+//! result with a line in the spool. `queue.db` has the record; after the death of either process the files show what may
+//! have been sent. A message in `out/` certainly was not.
 
 mod capabilities;
 mod events;

@@ -1,4 +1,4 @@
-//! A process is played by the test: it renames, says what became of messages, or does not.
+//! The test plays the process: it claims messages, and reports results or not.
 
 use super::*;
 use crate::message::MediaKind;

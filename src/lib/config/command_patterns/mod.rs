@@ -1,6 +1,6 @@
 //! The commands that the settings' patterns permit, and the programs that no pattern may permit without a question.
 //!
-//! A pattern is a comfort and no wall: a command that may run can do whatever the sandbox lets it.
+//! A pattern is a convenience, not a protection: a permitted command can do whatever the sandbox allows.
 
 mod interpreters;
 

@@ -1,4 +1,4 @@
-//! [`Home`]: where everything lies.
+//! [`Home`]: the paths of all files.
 //!
 //! ```text
 //! --home / $AGENT_HOME   DIR/{agent.toml, providers.d/, .env, workspace/, state/}

@@ -1,4 +1,4 @@
-//! Lays the layers over each other and remembers where each value came from.
+//! Merges the layers of settings, and records the origin of each value.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! `providers.d/NAME.toml`: who serves models, and the models by name.
+//! `providers.d/NAME.toml`: a model server, and its models by name.
 //!
 //! ```toml
 //! type = "anthropic"

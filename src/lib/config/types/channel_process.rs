@@ -1,4 +1,4 @@
-//! `[channels.NAME]`: channels that are processes of their own; and what is the same for them and for Telegram.
+//! `[channels.NAME]`: channels that are separate processes, and the settings that they share with Telegram.
 
 use std::collections::BTreeMap;
 

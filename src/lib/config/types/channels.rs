@@ -1,4 +1,4 @@
-//! `[telegram]` and `[http]`: the doors.
+//! `[telegram]` and `[http]`.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

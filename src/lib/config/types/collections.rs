@@ -1,4 +1,4 @@
-//! `[memory.collections]`: what many share, in databases of PostgreSQL.
+//! `[memory.collections]`: shared documents in PostgreSQL databases.
 
 use serde::{Deserialize, Serialize};
 

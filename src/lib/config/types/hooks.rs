@@ -1,4 +1,4 @@
-//! `[http.hooks.NAME]`: other programs tell of events by `POST /hooks/NAME`.
+//! `[http.hooks.NAME]`: other programs report events with `POST /hooks/NAME`.
 
 use serde::{Deserialize, Serialize};
 

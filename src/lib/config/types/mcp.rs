@@ -1,4 +1,4 @@
-//! `[mcp]`: servers that bring tools of their own.
+//! `[mcp]`: tool servers.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! `[session]`: which messages share a conversation, and when one is over.
+//! `[session]`: which messages share a conversation, and when a conversation ends.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! `[tools]`: what the agent may do. `[media]`: the programs that listen for it.
+//! `[tools]`: what the agent may do. `[media]`: received files and speech programs.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

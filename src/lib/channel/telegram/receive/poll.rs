@@ -1,4 +1,4 @@
-//! Long polling: it acknowledges only what is on disk, and never waits forever.
+//! Long polling: acknowledges only what is on disk, and never waits forever.
 
 use std::time::{Duration, Instant};
 

@@ -1,5 +1,5 @@
-//! The webhook: Telegram brings updates to a public address, and a web server there passes them on to
-//! us ([`requests`]). Here it is registered and watched.
+//! The webhook: Telegram delivers updates to a public address, and a web server there forwards them to us ([`requests`]).
+//! This file registers and monitors it.
 
 mod requests;
 
