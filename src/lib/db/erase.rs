@@ -1,4 +1,4 @@
-//! Erases words from a database: rows, and what deleted rows leave behind in the file and its log.
+//! Erases text from a database: rows, and the remains of deleted rows in the file and its log.
 
 use super::Statements;
 use std::collections::BTreeMap;

@@ -1,6 +1,6 @@
 //! The migration runner: brings the schema of a database up to that of this build, and keeps a copy of what was there.
 //!
-//! The number of migrations that a database has seen stands in its `user_version`.
+//! `user_version` is the number of migrations that a database has had.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! Erases words from files: what becomes of each, by where it lies.
+//! Erases text from files, in a way that depends on the place of the file.
 
 use std::path::{Path, PathBuf};
 

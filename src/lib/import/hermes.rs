@@ -1,4 +1,4 @@
-//! What Hermes Agent keeps, by its documentation (github.com/NousResearch/hermes-agent, November 2026):
+//! The data of Hermes Agent, according to its documentation (github.com/NousResearch/hermes-agent, November 2026):
 //!
 //! ```text
 //! SOUL.md                    who the agent is

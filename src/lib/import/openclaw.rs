@@ -1,4 +1,4 @@
-//! What OpenClaw keeps, by its documentation (docs.openclaw.ai, November 2026):
+//! The data of OpenClaw, according to its documentation (docs.openclaw.ai, November 2026):
 //!
 //! ```text
 //! openclaw.json                  settings: agents.defaults.workspace, channels.telegram {allowFrom, groups}

@@ -1,4 +1,5 @@
-//! The heartbeat gate: whether the agent wakes by itself for a heartbeat. Pure: the file, the clock and the rest of the world are the caller's.
+//! The heartbeat gate: decides whether the agent wakes for a heartbeat. Pure: the caller reads the file, the clock and
+//! everything else.
 
 use std::fmt;
 

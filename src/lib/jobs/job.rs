@@ -1,4 +1,4 @@
-//! A job as it is in `jobs.json`, and what somebody asks for who adds one.
+//! A job as it is in `jobs.json`, and the request that adds one.
 
 use chrono_tz::Tz;
 use serde::{Deserialize, Serialize};

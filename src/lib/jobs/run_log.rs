@@ -1,4 +1,4 @@
-//! `cron/runs/<job>.jsonl`: a line for every time of a job, what came of it or why it was left out.
+//! `cron/runs/<job>.jsonl`: a line for every due time of a job, with its result or why it was skipped.
 
 use std::path::Path;
 

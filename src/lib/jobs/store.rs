@@ -1,8 +1,8 @@
-//! `cron/jobs.json`: `{"version":1,"jobs":[…]}`, written whole by the daemon alone, and by hand by its owner.
+//! `cron/jobs.json`: `{"version":1,"jobs":[…]}`, written as a whole by the daemon, and by hand by its owner.
 //!
-//! It is read again whenever it changed. An entry that makes no sense stays as it is and stops no other; a
-//! file that is not JSON is set aside, and the jobs that were known continue. One that was changed a moment ago may be half
-//! written yet, by an editor that saves in place: it is left alone until it is whole, or unchanged for a while.
+//! It is read again whenever it has changed. An invalid entry is kept and does not affect the others. A file that is not
+//! JSON is moved aside, and the known jobs continue. A file that has just changed may be half written, by an editor that
+//! saves in place, so it is not touched until it is valid, or unchanged for a while.
 
 use parking_lot::{Mutex, MutexGuard};
 use std::os::unix::fs::MetadataExt;

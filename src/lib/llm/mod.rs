@@ -1,12 +1,11 @@
-//! The model client: which model is asked, how often and for how long, and who answers instead.
+//! The model client: which model is called, how often and for how long, and which fallback takes over.
 //!
 //! ```text
 //! complete ─→ candidates: the model, then its fallbacks; not those that are down (circuit_breaker)
 //!               └ attempt: reduce_request → reserve (refused? stop) → provider → settle
 //! ```
-//! When no candidate can answer now, a call waits a few seconds in place; then it is [`Unavailable`], and whoever asked
-//! suspends the turn.
-//! `transcribe` goes the same way, for speech.
+//! When no candidate can answer now, a call waits for a few seconds; then it is [`Unavailable`], and the caller suspends the
+//! turn. `transcribe` does the same for speech.
 
 mod circuit_breaker;
 mod metered_speech;

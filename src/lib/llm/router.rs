@@ -1,4 +1,4 @@
-//! One call of a model: which one is asked, with which retries, which fallbacks take over (failover), and for how long.
+//! One model call: which model is called, its retries, the fallbacks that take over (failover), and the time limits.
 
 use std::future::Future;
 use std::sync::Arc;

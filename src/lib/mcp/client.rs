@@ -1,4 +1,4 @@
-//! A server that was greeted: what it offers, and calls.
+//! An initialized server: its tools, and calls of them.
 //!
 //! ```text
 //! → initialize {protocolVersion, capabilities: {}, clientInfo}   ← {protocolVersion, capabilities: {tools}}

@@ -1,5 +1,5 @@
-//! What a server asks the person while a call runs (`elicitation/create`): a form of at most ten fields, its words for
-//! the owner, and what the owner's words fill in. Pure.
+//! Questions of a server to the owner during a call (`elicitation/create`): a form of at most ten fields, its text for the
+//! owner, and the parsing of the owner's answer. Pure.
 
 use serde_json::{Map, Number, Value, json};
 

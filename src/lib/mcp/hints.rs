@@ -1,4 +1,4 @@
-//! Why a program of a tool server may have failed: what of the machine the wall hides from it.
+//! Hints on why the program of a tool server may have failed: the files that the sandbox hides from it.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! What a server asks of a model while a call runs (`sampling/createMessage`): words only, no tools, bounded. Pure.
+//! Requests of a server to a model during a call (`sampling/createMessage`): only text, no tools, bounded. Pure.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! What a tool of a server answered: words for a model, and files (pictures, sound, resources that are no text). Pure.
+//! The result of a server's tool: text for a model, and files (pictures, sound, resources that are not text). Pure.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;

@@ -1,5 +1,5 @@
-//! Streams of events: the one that carries an answer, taken up again where it broke off, and the one on which the server
-//! speaks by itself.
+//! Event streams: the one that carries an answer, resumed where it was interrupted, and the one with messages that the
+//! server sends unasked.
 
 use std::pin::Pin;
 use std::sync::Arc;
