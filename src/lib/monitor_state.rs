@@ -1,7 +1,7 @@
 //! `monitor.json`: what the daemon is doing right now, for `watch agent-monitor`.
 //!
-//! A [`State`] is folded from [`AgentEvent`]s by the daemon, written whole with a rename, and
-//! read by anybody. Whether the daemon lives is told by its lock, never by this file's age.
+//! The daemon folds a [`State`] from [`AgentEvent`]s and writes it as a whole with a rename; any process may read it. The
+//! lock shows whether the daemon is running, not the age of this file.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! What pictures, stickers and films appear as, in words: written by hand, or by a model once and kept.
+//! Descriptions of pictures, stickers and films: written by hand, or once by a model and stored.
 //!
 //! ```text
 //! <config_path>/agents/<name>/media/<unique_id>.json   written by hand, for one agent; earlier directories win

@@ -1,4 +1,4 @@
-//! Items: what the agent was asked to keep, one Markdown file each.
+//! Items: what the agent was asked to remember, one Markdown file each.
 //!
 //! ```text
 //! memory/items/2026-11-22-my-sister-lives-in-porto-k3f9.md

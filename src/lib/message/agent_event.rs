@@ -1,4 +1,4 @@
-//! [`AgentEvent`]: what a run tells those who watch it (monitor, log, stream).
+//! [`AgentEvent`]: the events of a run, for monitor, log and stream.
 
 use super::{SessionKey, StopReason, Usage};
 

@@ -1,4 +1,4 @@
-//! The owner's word as it comes in: what the buttons below a question bring back, and what is typed.
+//! The owner's answer to an approval request: the data of buttons, and typed commands.
 
 use super::{Approval, Command, DeadLetters};
 

@@ -1,4 +1,4 @@
-//! [`Command`]: words that go to the daemon and never to the model.
+//! [`Command`]: commands for the daemon, never sent to the model.
 
 use serde::{Deserialize, Serialize};
 

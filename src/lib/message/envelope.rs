@@ -1,4 +1,4 @@
-//! [`Envelope`]: the one type for every input, whatever door it came through.
+//! [`Envelope`]: the type of every input, from any interface.
 
 use serde::{Deserialize, Serialize};
 

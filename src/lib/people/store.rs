@@ -1,4 +1,4 @@
-//! `people.json` in the hands of one process, and access: what the allowlist and the pairing let a sender do.
+//! `people.json` in one process, and access control: what the allowlist and pairing permit a sender.
 
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;

@@ -1,4 +1,4 @@
-//! Stickers of `[agent.stickers]`: what a persona is told of them, and how one goes out.
+//! Stickers of `[agent.stickers]`: their description for a persona, and sending one.
 
 use std::sync::Arc;
 

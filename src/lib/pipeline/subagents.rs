@@ -1,5 +1,5 @@
-//! Sub-agents: a turn starts them, each works in a separate lane, and the turn hears once of their
-//! end: as the result of the call that waits for it, or by an input when the last of a run has ended.
+//! Sub-agents: a turn starts them, each works in a separate lane, and the turn is informed once of their end: by the result
+//! of the call that waits for it, or by an input when the last one of a run has ended.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What is known of a collection: for `agent-index status --collection` and the doctor.
+//! The state of a collection, for `agent-index status --collection` and the doctor.
 
 use super::Error;
 use super::store::Store;

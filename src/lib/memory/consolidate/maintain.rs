@@ -1,4 +1,4 @@
-//! What keeps the facts in order from day to day.
+//! Regular maintenance of the facts.
 
 use std::path::Path;
 

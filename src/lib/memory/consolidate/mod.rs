@@ -1,17 +1,17 @@
-//! Draws facts from notes and conversations, and keeps each span from being read twice.
+//! Extracts facts from notes and conversations, each span once.
 //!
 //! ```text
 //! notes      stamp, hash → changed? ──────────────────────→ extract → restate (commit) → facts, sources, hash
 //! sessions   watermark → next span  ──→ claim (commit) ───→ extract → restate (commit) → facts, sources, watermark,
 //!                                                                                        release: all or nothing
 //! ```
-//! Notes are read by rules, and so are conversations; the model of `[routing] consolidation`, where that is one
-//! (`offline` is none), adds what they do not see, in notes where the owner says so. After three answers that are none the span is parked: what the
-//! rules found stays, and nothing is tried forever.
+//! Notes and conversations are read by rules. The model of `[routing] consolidation` (unless it is `offline`) adds facts that
+//! the rules do not find; in notes only if the settings say so. After three malformed answers the span is parked: the results
+//! of the rules stay, and no model is asked again.
 //!
-//! Nothing is extracted inside a transaction. The last commit checks that the claim is still ours, and that a file is still
-//! the one that was read last: a run that is killed anywhere may extract a span twice, and commits it once.
-//! `consolidate.lock` keeps two runs from doing the same work side by side.
+//! Nothing is extracted inside a transaction. The last commit checks that the claim is still ours, and that the file is still
+//! the one that was read: a killed run may extract a span twice, but commits it once. `consolidate.lock` prevents two runs
+//! at the same time.
 
 mod forget;
 mod lease;

@@ -1,4 +1,4 @@
-//! What there is and what waits, for people and doctors.
+//! The number of facts and the pending work, for people and for doctor.
 
 use chrono_tz::Tz;
 use rusqlite::Connection;

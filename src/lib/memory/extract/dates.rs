@@ -1,5 +1,5 @@
 //! Days and times as people say them ("by Friday", "am 3. Mai um 17 Uhr"), counted from the moment
-//! they are said. What two readers would read differently ("3/5", "at 5") is not read.
+//! they are said. Ambiguous forms ("3/5", "at 5") are not read.
 
 use std::ops::Range;
 

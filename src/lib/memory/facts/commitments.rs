@@ -1,7 +1,7 @@
-//! Who promised what, until when, and whether it was kept.
+//! Commitments: who promised what, until when, and whether it was kept.
 //!
-//! A commitment lives by the line that states it, as a fact does: gone from there while it is open, it is gone.
-//! One that is done, expired or cancelled stays as history.
+//! Like a fact, an open commitment is removed when the line that states it is removed. One that is done, expired or cancelled
+//! stays as history.
 
 use std::path::Path;
 

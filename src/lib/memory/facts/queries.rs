@@ -1,4 +1,4 @@
-//! Reads facts. Nothing is written here, and no database is not facts.
+//! Reads facts. Nothing is written here; without a database there are no facts.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};

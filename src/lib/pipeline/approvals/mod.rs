@@ -1,8 +1,7 @@
-//! Approvals, what the owner is asked before it is done: the message that asks, the turn that waits, the word that
-//! comes back.
+//! Approvals: the message that asks the owner, the turn that waits, and the answer.
 //!
-//! The request is in the queue before anybody is asked, the word before anything is done, and a yes is
-//! used up before the call begins. A restart finds all three.
+//! The request is in the queue before the owner is asked, the answer before anything is done, and an approval is consumed
+//! before the call begins. A restart finds all three.
 
 mod plain_answer;
 mod words;

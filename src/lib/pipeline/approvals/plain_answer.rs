@@ -1,4 +1,4 @@
-//! A plain "yes" or "no" below a question: it answers it, as the button would.
+//! A plain "yes" or "no" after a question answers it like a button.
 
 use super::words::do_you_mean;
 use crate::message::approval_reply::YES_OR_NO;

@@ -1,7 +1,7 @@
-//! `/continue`: a conversation of the owner continues in another place of theirs.
+//! `/continue`: a conversation of the owner continues in another place.
 //!
-//! The place is bound when the command is accepted (`queue`), so that the next message belongs to the conversation already.
-//! Both places share its lane then: what is said in either is answered in order, and where it was said.
+//! The place is linked when the command is accepted (`queue`), so that the next message already belongs to the conversation.
+//! Both places then share its lane: messages from either are answered in order, in the place where they were written.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -1,5 +1,5 @@
-//! Forgetting: what the owner names counts no more. What is erased permanently is not done here: a daemon that works has in
-//! memory what is to go, so it restarts for that (`Pipeline::restart_requested`).
+//! Forgetting: what the owner names is no longer used. Erasing is not done here: a running daemon has the text in memory, so
+//! it restarts for this (`Pipeline::restart_requested`).
 
 use super::immediate::{FOR_OWNERS, IN_PRIVATE};
 use crate::forget;

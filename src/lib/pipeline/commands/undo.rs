@@ -1,5 +1,4 @@
-//! Takes back what a run changed in files: in the order of its conversation, so that no turn of it is at
-//! them meanwhile.
+//! Undoes the file changes of a run: in the lane of its conversation, so that no turn changes the files meanwhile.
 
 use super::immediate::{FOR_OWNERS, IN_PRIVATE};
 use crate::clock;

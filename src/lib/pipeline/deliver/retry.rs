@@ -1,4 +1,4 @@
-//! The retry of a send that failed: what follows each outcome of a try, and the pause before the next one.
+//! Retries of failed sends: the consequence of each outcome, and the pause before the next attempt.
 
 use std::time::Duration;
 

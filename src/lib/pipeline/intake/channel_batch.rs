@@ -1,5 +1,4 @@
-//! Step 1, intake: who may speak, which conversation it is, and the one transaction that makes
-//! it ours.
+//! Step 1, intake: access control, the conversation, and the transaction that accepts a message.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

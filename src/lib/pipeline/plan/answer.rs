@@ -1,4 +1,4 @@
-//! From the answer of the model to tasks in the queue.
+//! Converts the answer of the model to tasks in the queue.
 
 use serde_json::{Value, json};
 use std::collections::HashSet;

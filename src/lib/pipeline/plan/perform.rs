@@ -1,4 +1,4 @@
-//! One task, carried out: what it leads to is stored in the transaction that records it as done.
+//! Executes a task: its result is stored in the transaction that records it as done.
 
 use std::sync::Arc;
 

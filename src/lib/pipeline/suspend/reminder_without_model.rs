@@ -1,4 +1,4 @@
-//! The text of a reminder, sent as it is at its time when the model is away or failed.
+//! Sends the text of a reminder unchanged at its time when the model is unavailable or failed.
 
 use std::sync::Arc;
 

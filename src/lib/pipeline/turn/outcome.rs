@@ -1,4 +1,4 @@
-//! The end of a turn: what is recorded of it, in one transaction, and what is said.
+//! The end of a turn: what is recorded in one transaction, and what is sent.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! A message is written into its transcript before the model is asked: with what was heard, known and recalled in addition to
-//! it, its files, and where each of them came from.
+//! Records a message in its transcript before the model is called: with group context, profile and recalled memories, its
+//! files, and the provenance of each.
 
 use std::sync::Arc;
 

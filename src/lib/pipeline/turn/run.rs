@@ -1,5 +1,4 @@
-//! Step 3, turn: one input, from its start to the transaction that marks it done and stores what
-//! is to be said.
+//! Step 3, turn: one input, from its start to the transaction that marks it done and stores the reply.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};

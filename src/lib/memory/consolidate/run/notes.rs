@@ -1,4 +1,4 @@
-//! Reads notes: files that changed, in batches, and those that are gone.
+//! Reads notes: changed files, in batches, and deleted ones.
 
 use std::collections::BTreeMap;
 

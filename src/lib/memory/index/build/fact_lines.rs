@@ -1,5 +1,5 @@
-//! The facts of `memory.db` as texts to search in: what is stated on one line, a fact a line, with the place
-//! that states it.
+//! The facts of `memory.db` as searchable texts: the facts stated on one line, one fact a line, with the place that states
+//! them.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;

@@ -1,13 +1,13 @@
-//! What the agent does by itself: jobs whose time has come, and heartbeats, become inputs like any other.
+//! Due jobs and heartbeats become inputs like any other.
 //!
 //! ```text
-//! jobs.json: next_at passes, the time stands in `running`      (1) on the disk
+//! jobs.json: next_at passes, the time is in `running`          (1) on the disk
 //! queue.db:  key job:<id>:<time> and its inbox row             (2) one transaction, never twice
 //! … lanes → turn → outbox …
 //! runs/<id>.jsonl, then jobs.json: the time leaves `running`   (3)
 //! ```
-//! A crash after (1) finds the time in `running` and claims it; one after (2) finds its row, whatever became
-//! of it. So a time is never lost, and never runs twice.
+//! After a crash behind (1) the time is in `running`, and is claimed; after a crash behind (2) its row is there. So a due time
+//! is never lost, and never runs twice.
 
 mod commands;
 mod heartbeat;
