@@ -1,4 +1,4 @@
-//! Accepted inputs: taking them in, starting and finishing their turns.
+//! Accepted inputs: accepting them, starting and finishing their turns.
 
 use rusqlite::{Connection, Row};
 

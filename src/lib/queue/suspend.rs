@@ -1,5 +1,5 @@
-//! Turns that are suspended: they have no task and no slot, only a row that says when they continue. That is a
-//! time (`wake_at`); the code that suspended them may know sooner that what they wait for is there.
+//! Suspended turns: they have no task and no slot, only a row with the time at which they continue (`wake_at`). The code that
+//! suspended them may wake them earlier.
 //!
 //! A turn that died with the daemon is suspended as well, see [`super::crash_count`].
 

@@ -1,5 +1,5 @@
-//! Everything in `queue.db` about one run: its inputs, the sub-agents it sent, what the owner was asked, what went
-//! out. For anybody who may read it; needs no daemon.
+//! Everything in `queue.db` about one run: its inputs, sub-agents, approval requests and deliveries. For any process that can
+//! read it; needs no daemon.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! The launcher's side: from the plan on stdin to the shell, and what watches over it.
+//! The launcher's side: from the plan on stdin to the shell, and its supervision.
 
 use std::convert::Infallible;
 use std::ffi::CString;

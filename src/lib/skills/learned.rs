@@ -1,12 +1,12 @@
-//! Skills that the agent proposes. A draft is a file that its owner reads; what makes it a proposal is the hash in
-//! state/learned.json, which no tool reaches: a draft that is another one than was proposed counts for nothing.
+//! Skills that the agent proposes. A draft is a file that the owner reads; the hash in state/learned.json, which no tool can
+//! reach, makes it a proposal: a draft with another hash has no effect.
 //!
 //! ```text
 //! workspace/skills-proposed/NAME/SKILL.md       the draft
 //! workspace/skills-proposed/NAME/before.md      what the last accepted change replaced
 //! ```
-//! Written down in this order: the draft, its record; then the skill, then the end of its record. A crash between the
-//! last two leaves a proposal that says what is there already, and [`Skills::proposals`] ends it.
+//! Written in this order: the draft, its record; then the skill, then the end of its record. A crash between the last two
+//! leaves a proposal of a skill that is already there, and [`Skills::proposals`] closes it.
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
