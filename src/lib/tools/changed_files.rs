@@ -1,5 +1,5 @@
-//! Files of the workspace by what is in them: those that a command or a tool server has changed, and those whose
-//! content was marked under another name.
+//! Files of the workspace by their content: those that a command or a tool server has changed, and those whose content was
+//! marked under another name.
 
 use std::collections::{BTreeSet, HashSet};
 use std::fs::Metadata;

@@ -1,6 +1,6 @@
-//! Times in which files may have got untrusted text though no mark says so yet: while a command runs that may bring them, while
-//! a tool server lives that may write, and where not all files could be looked at afterwards. A file that was changed in
-//! one of them counts as marked. It outlasts a kill, and what is open at a start is looked at then.
+//! Periods in which files may have received untrusted text without being marked yet: while a command runs that may fetch such
+//! text, while a tool server runs that may write, and when not all files could be checked afterwards. A file that was changed
+//! in such a period counts as marked. Periods survive a kill; files of one that is open at a start are checked then.
 //!
 //! ```text
 //! state/untrusted-periods.json   {"v":1,"periods":[{"id":ID,"since":MS,"until":MS,"run":RUN,"asked":true,"below":[PATH]}]}

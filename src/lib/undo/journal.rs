@@ -1,4 +1,4 @@
-//! The journal of a run: what was there before each change, written down before it.
+//! The journal of a run: the old content of each changed file, recorded before the change.
 
 use parking_lot::Mutex;
 use std::fs::{DirBuilder, OpenOptions};

@@ -1,4 +1,4 @@
-//! Takes the changes of a run back, the newest first. What somebody else has changed since is left alone.
+//! Undoes the changes of a run, the newest first. Files that somebody else has changed since are left unchanged.
 
 use std::fs::File;
 use std::io::Read;

@@ -1,4 +1,4 @@
-//! What an undo brings back, what it leaves alone, and what a crash leaves behind.
+//! What an undo restores, what it leaves unchanged, and what a crash leaves behind.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;

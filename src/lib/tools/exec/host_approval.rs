@@ -1,5 +1,5 @@
-//! Approval of hosts that a command may connect to beside those of the settings: what the owner allowed for good, and
-//! what they say when they are asked, while the clock of the command stands still.
+//! Approval of hosts in addition to those of the settings: standing rules of the owner, and questions to the owner, during
+//! which the time limit of the command is paused.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

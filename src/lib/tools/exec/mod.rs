@@ -1,4 +1,4 @@
-//! `exec`: run a shell command behind the sandbox.
+//! `exec`: run a shell command in the sandbox.
 
 mod environment;
 mod files_in_command;

@@ -1,5 +1,5 @@
-//! `write` and `edit`. A path is resolved once: what is decided about a file and what is done to it are
-//! about one open directory. What was there is kept for an undo before it is changed.
+//! `write` and `edit`. A path is resolved once: the decision about a file and the change use the same open directory. The old
+//! content is saved for an undo before it is changed.
 
 use std::fs::File;
 use std::io::Read as _;

@@ -1,5 +1,5 @@
-//! `memory_forget`: what no longer counts because the owner wants it so. Words erased permanently are the owner's own affair,
-//! in a shell: `agent-consolidate forget --hard`.
+//! `memory_forget`: forgets at the owner's wish. Only the owner can erase text permanently, in a shell:
+//! `agent-consolidate forget --hard`.
 
 use std::sync::Arc;
 

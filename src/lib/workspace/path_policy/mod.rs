@@ -1,6 +1,5 @@
 //! Path policy: which files the tools may use, in the workspace and in the directories of `[tools] allowed_paths`.
-//! What a path means, what the file is called, and which rules hold for it are decided here, for tools and for an
-//! undo alike.
+//! It decides what a path means, how the file is named, and which rules apply to it, for tools and for an undo.
 
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
