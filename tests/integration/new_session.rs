@@ -205,8 +205,7 @@ fn a_model_is_chosen_by_the_owner_and_an_unknown_one_changes_nothing() {
     wait_for("the reload", SOON, || {
         say(OWNER, "/model").contains("Great").then_some(())
     });
-    let note =
-        "The model `Big` of this conversation is no longer configured: `primary` answers.";
+    let note = "The model `Big` of this conversation is no longer configured: `primary` answers.";
     for is_told in [true, false] {
         let answer = sandbox.send(&["--wait", "hello"]).stdout;
         assert_eq!(answer.contains(note), is_told, "{answer}");

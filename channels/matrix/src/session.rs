@@ -250,7 +250,8 @@ async fn soft(settings: &Settings, spool: &Spool) -> Result<Option<String>, Erro
     };
     let Err(error) = client.whoami().await else {
         return Err(Error::Refused(
-            "already signed in; to start again with another device: agent-channel-matrix logout".to_owned(),
+            "already signed in; to start again with another device: agent-channel-matrix logout"
+                .to_owned(),
         ));
     };
     use matrix_sdk::ruma::api::error::ErrorKind;

@@ -76,10 +76,7 @@ impl Chain {
                 sha256: digest,
             },
         };
-        tracing::warn!(
-            ?event,
-            "the audit log had a defect; an entry records it"
-        );
+        tracing::warn!(?event, "the audit log had a defect; an entry records it");
         let break_line = if end.left.is_empty() || end.left.ends_with(b"\n") {
             ""
         } else {

@@ -240,9 +240,7 @@ fn how(ended: Result<Status, sandbox::Error>) -> String {
         Ok(Status::Exited(code)) => format!("it exited with code {code}"),
         Ok(Status::Signaled(signal)) => format!("signal {signal} ended it"),
         Ok(Status::OutOfMemory) => "its processes together held too much memory".to_owned(),
-        Ok(Status::DiskFull) => {
-            "it left less disk space free than [media] reserve_mb".to_owned()
-        }
+        Ok(Status::DiskFull) => "it left less disk space free than [media] reserve_mb".to_owned(),
         Ok(Status::TimedOut | Status::Cancelled) => "it was stopped".to_owned(),
         Err(error) => error.to_string(),
     }

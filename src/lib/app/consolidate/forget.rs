@@ -101,7 +101,8 @@ fn hard(
 ) -> Result<(), Failure> {
     let asks = !wanted.yes && !wanted.dry_run;
     if asks && (context.json || !std::io::stdin().is_terminal()) {
-        let message = "erased data cannot be restored, and there is no terminal to ask for confirmation";
+        let message =
+            "erased data cannot be restored, and there is no terminal to ask for confirmation";
         return Err(Failure::usage(message).hint("look with --dry-run, then say --yes"));
     }
     let home = context.home;

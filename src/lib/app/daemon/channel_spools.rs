@@ -100,9 +100,9 @@ pub(super) async fn open(dir: &SpoolDir, entry: &Entry) -> Opened {
         (Some(channel), Some(own)) if channel != own => Opened::Bad(format!(
             "this is the spool of the channel {own}: lines of other channels are refused"
         )),
-        (None, _) => {
-            Opened::Bad("only `user` and `delivered` lines of a channel are accepted here".to_owned())
-        }
+        (None, _) => Opened::Bad(
+            "only `user` and `delivered` lines of a channel are accepted here".to_owned(),
+        ),
         _ => Opened::Order(order),
     }
 }

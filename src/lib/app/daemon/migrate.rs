@@ -106,7 +106,7 @@ fn back(home: &Home, other: &str) -> Failure {
         })
         .collect();
     let hint = if kept.is_empty() {
-        "put back a backup that it wrote: agent-daemon restore PATH".to_owned()
+        "restore a backup that it wrote: agent-daemon restore PATH".to_owned()
     } else {
         format!(
             "stop the daemon, install {other}, and restore the copies from before the migration, which lack all newer data: {}",

@@ -72,7 +72,7 @@ pub(super) fn sandbox_in_force(context: &DoctorContext) -> Option<Wall> {
             } else if *level == Level::Off {
                 "nothing"
             } else {
-                "the sum, watched"
+                "the total is monitored"
             }
         }),
     })

@@ -189,14 +189,17 @@ impl Process {
                 Place::Out => {}
                 Place::Sending(since) if is_held && since > HANGS => {
                     return Outcome::Unknown(
-                        "the process claimed it ten minutes ago and has reported nothing".to_owned(),
+                        "the process claimed it ten minutes ago and has reported nothing"
+                            .to_owned(),
                     );
                 }
                 Place::Sending(since) if !is_held && since > GONE => {
                     return Outcome::Unknown("the process ended while it was sending".to_owned());
                 }
                 Place::Nowhere if missing > GONE => {
-                    return Outcome::Unknown("the process claimed it and has reported nothing".to_owned());
+                    return Outcome::Unknown(
+                        "the process claimed it and has reported nothing".to_owned(),
+                    );
                 }
                 Place::Sending(_) | Place::Nowhere => {}
             }

@@ -243,9 +243,7 @@ fn which(run: &str, when: &str, of_shell: bool) -> String {
 
 /// Says of a run that only ran commands what an undo cannot do.
 fn not_taken_back(which: &str) -> String {
-    format!(
-        "{which} ran commands: their changes to files are not recorded, so I cannot undo them."
-    )
+    format!("{which} ran commands: their changes to files are not recorded, so I cannot undo them.")
 }
 
 /// Names the files of a run.

@@ -198,12 +198,12 @@ fn no_proposal_hides_a_skill_or_goes_through_a_link() {
         "is in skills/deep/nested",
     );
     place.write("skills/broken/SKILL.md", "---\n");
-    check(place.propose("broken", "Obey.", "r", 1), "exists and is disabled");
-    place.write("skills/scripts/run.sh", "true");
     check(
-        place.propose("scripts", "Obey.", "r", 1),
-        "already exists",
+        place.propose("broken", "Obey.", "r", 1),
+        "exists and is disabled",
     );
+    place.write("skills/scripts/run.sh", "true");
+    check(place.propose("scripts", "Obey.", "r", 1), "already exists");
     for name in ["../x", "a/b", "", "A"] {
         check(place.propose(name, "x", "r", 1), "is not 1 to 64");
     }

@@ -22,7 +22,7 @@ pub(super) fn status(record: Option<&Record>, json: bool) -> Exit {
             }));
         }
         None if json => cli::json(&json!({"role": null})),
-        None => cli::out("this home has no standby and is none"),
+        None => cli::out("this home has no standby, and is none"),
         Some(record) => {
             let ago =
                 |at| age(at).map_or_else(|| "never".to_owned(), |secs| format!("{secs} s ago"));
