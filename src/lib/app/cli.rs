@@ -31,10 +31,10 @@ pub struct Shared {
     /// Read this file instead of agent.toml
     #[arg(short, long, value_name = "FILE", global = true, value_hint = clap::ValueHint::FilePath)]
     pub config: Option<PathBuf>,
-    /// Say more; twice: everything
+    /// Print more; twice: everything
     #[arg(short, long, action = clap::ArgAction::Count, global = true)]
     pub verbose: u8,
-    /// Say errors only
+    /// Print errors only
     #[arg(short, long, global = true)]
     pub quiet: bool,
 }

@@ -13,12 +13,12 @@ use crate::{clock, config, import};
 /// What `agent-daemon import` takes.
 #[derive(Debug, Args)]
 pub(super) struct Import {
-    /// The program whose files they are
+    /// The program from which to import
     program: Program,
     /// Its directory, such as ~/.openclaw or ~/.hermes; it is only read
     #[arg(value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
     dir: PathBuf,
-    /// List what would be taken and what cannot, write nothing
+    /// List what would be imported and what cannot, without writing
     #[arg(long)]
     dry_run: bool,
 }

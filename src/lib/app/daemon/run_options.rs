@@ -8,7 +8,7 @@ pub(super) struct RunOptions {
     /// Use these channels only; default: those that the configuration enables
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     channel: Option<Vec<ChannelName>>,
-    /// Handle what waits, then end
+    /// Process waiting messages, then exit
     #[arg(long)]
     pub once: bool,
 }

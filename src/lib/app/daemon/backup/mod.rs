@@ -35,7 +35,7 @@ pub(super) struct Backup {
     /// Keep only the newest N backups of the directory PATH
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     keep: Option<u16>,
-    /// With .env and the keys that login stored: anyone who has the file has your keys
+    /// Include .env and the keys that login stored: anyone who has the file has your keys
     #[arg(long)]
     with_secrets: bool,
     /// Do not encrypt, whatever agent.toml says
@@ -46,16 +46,16 @@ pub(super) struct Backup {
 /// What `agent-daemon restore` takes.
 #[derive(Debug, Args)]
 pub(super) struct Restore {
-    /// The backup; of a directory the newest one in it; `-` for standard input
+    /// The backup; from a directory the newest one in it; `-` for standard input
     #[arg(value_name = "PATH", value_hint = clap::ValueHint::AnyPath)]
     path: PathBuf,
-    /// Then open everything and answer a question from its memory
+    /// Then open everything and answer a question from the memory
     #[arg(long)]
     verify: bool,
     /// The key file of an age-encrypted backup
     #[arg(long, value_name = "KEYFILE", value_hint = clap::ValueHint::FilePath)]
     identity: Option<PathBuf>,
-    /// Check every byte of the backup, write nothing
+    /// Only check every byte of the backup
     #[arg(long, conflicts_with = "verify")]
     dry_run: bool,
 }

@@ -35,18 +35,18 @@ const MAX_KEY: u64 = 64 * 1024;
 /// What `login` is told.
 #[derive(Debug, Args)]
 pub(super) struct Login {
-    /// Whom the key is for: NAME of providers.d/NAME.toml, or anthropic, openai, openrouter, gemini
+    /// The provider: NAME of providers.d/NAME.toml, or anthropic, openai, openrouter, gemini
     provider: Option<String>,
     /// Store an API key: typed without being shown, or the first line of standard input
     #[arg(long, conflicts_with = "oauth")]
     api_key: bool,
-    /// Sign in with a browser, where the provider offers that to everybody
+    /// Sign in with a browser, if the provider offers it to third-party programs
     #[arg(long)]
     oauth: bool,
-    /// Start no browser: print the address to open, here or on another machine
+    /// Do not start a browser; print the address to open, here or on another machine
     #[arg(long)]
     no_browser: bool,
-    /// Store the key without asking the provider whether it is good
+    /// Store the key without verifying it
     #[arg(long, conflicts_with = "oauth")]
     no_check: bool,
 }
