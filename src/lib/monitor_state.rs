@@ -168,7 +168,7 @@ pub struct ProviderState {
 
 impl State {
     /// Returns whether the process `pid`, which holds the daemon's lock, wrote this; while a daemon starts, the file is still
-    /// that of the one before. When one of them names no process (0), it is taken for so.
+    /// that of the one before. When one of them has no process id (0), they count as the same.
     pub fn is_of(&self, pid: i32) -> bool {
         pid == 0 || self.pid == 0 || u32::try_from(pid) == Ok(self.pid)
     }

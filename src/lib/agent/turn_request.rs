@@ -108,7 +108,7 @@ pub enum Written<'a> {
     Begin,
     /// More of it.
     Text(&'a str),
-    /// All that it said in addition to calls of tools, before they run; and whether it had read untrusted text.
+    /// Text that it wrote together with tool calls, before they run; and whether it had read untrusted text.
     Beside(&'a str, bool),
 }
 

@@ -105,7 +105,7 @@ pub(super) fn command(program: &str, words: &str) -> String {
     format!("{}{program}{flags} {words}", sudo())
 }
 
-/// Returns `sudo -u USER `, when sudo(8) itself started us: anyone who reads a hint has the shell of somebody else.
+/// Returns `sudo -u USER `, when sudo(8) itself started us: the reader of a hint has the shell of another user.
 fn sudo() -> String {
     let parent = nix::unistd::getppid();
     let comm = std::fs::read_to_string(format!("/proc/{parent}/comm"));
@@ -399,7 +399,7 @@ pub(super) fn http_client() -> Result<net::Client, Failure> {
         .map_err(|error| Failure::failed(format!("TLS cannot be set up: {}", error.without_url())))
 }
 
-/// Returns an event loop with one thread in addition to this one, for a command that asks the net.
+/// Returns an event loop with one additional thread, for a command that uses the network.
 ///
 /// # Errors
 /// When there are no threads left.

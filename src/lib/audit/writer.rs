@@ -34,7 +34,7 @@ pub(super) struct Shared {
     pub(super) waiting: AtomicUsize,
     /// Entries that never will be.
     pub(super) lost: AtomicU64,
-    /// Who is told of trouble, or the last one nobody was told of.
+    /// Who is notified of problems, or the last problem that nobody was notified of.
     ear: Mutex<(Option<Tell>, Option<String>)>,
 }
 

@@ -31,7 +31,7 @@ pub struct Incoming {
     pub message_id: String,
     /// The text; empty when there is none.
     pub text: String,
-    /// What came in addition to the text, in words: `location 52.52, 13.405`, `sticker 😀` …
+    /// A description of content other than text: `location 52.52, 13.405`, `sticker 😀` …
     pub kind: Option<String>,
     /// Files that came with the text and are still at the channel.
     pub media: Vec<Media>,

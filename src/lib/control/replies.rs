@@ -84,7 +84,7 @@ pub struct Ask {
     pub id: String,
     /// The tool.
     pub tool: String,
-    /// What would be done. Others may have chosen these words: anyone who shows them escapes them.
+    /// What would be done. The text may be untrusted: escape it when it is shown.
     pub text: String,
     /// Why it is asked.
     pub why: String,

@@ -402,7 +402,7 @@ impl<'a> Erasure<'a> {
                 .linked
                 .retain(|one| !is_meant(&one.id, &one.name) && !is_meant(&one.first, ""));
             people.pending.retain(|one| !is_meant(&one.id, &one.name));
-            // Anyone who sent it would be them again.
+            // Anyone who sends it would be that person again.
             people.link_codes.retain(|one| !is_meant(&one.first, ""));
             people.contacts.retain(|one| {
                 let username = one.username.as_deref().unwrap_or_default();

@@ -182,7 +182,7 @@ pub enum Talk {
     /// One of its own, new each time: it costs what it costs, however often it ran.
     #[default]
     Isolated,
-    /// That of the one who hears the answer.
+    /// That of the recipient.
     Main,
 }
 

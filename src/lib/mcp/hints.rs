@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use super::server::Program;
 use crate::net::egress_proxy::Visit;
 
-/// What every program sees in addition to its own directory. Its /tmp is another one than the machine's.
+/// What every program can read in addition to its own directory. Its /tmp is not that of the machine.
 const SEEN: [&str; 11] = [
     "/usr",
     "/bin",

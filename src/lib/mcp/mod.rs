@@ -81,7 +81,7 @@ pub enum Error {
     Stopped,
 }
 
-/// Returns what a server is known by in addition to its name: its address, or its program with the arguments.
+/// Returns what identifies a server in addition to its name: its address, or its program with the arguments.
 pub fn identity(command: &[String], url: &str) -> String {
     if url.is_empty() {
         serde_json::Value::from(command).to_string()

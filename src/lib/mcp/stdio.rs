@@ -54,7 +54,7 @@ pub(super) struct Link {
 
 struct Shared {
     name: String,
-    /// The directories that it is told of.
+    /// The directories that it is given.
     roots: Vec<PathBuf>,
     pending: Mutex<HashMap<u64, oneshot::Sender<Result<Value, Error>>>>,
     signals: Arc<Signals>,

@@ -374,12 +374,12 @@ impl Memory {
         self.marks.set_with(key, &bytes, Marking { run, asked, at })
     }
 
-    /// Returns all that is known of the one who speaks, see [`person_profile::whole`].
+    /// Returns everything known about the sender, see [`person_profile::whole`].
     pub fn all_of(&self, partner: &Partner, budget: usize) -> Known {
         person_profile::whole(self.home(), &self.marks, partner, budget)
     }
 
-    /// Returns what is known of the one who speaks, see [`person_profile::of`].
+    /// Returns what is known about the sender, see [`person_profile::of`].
     pub fn known_of(&self, partner: &Partner, earlier: &[String]) -> Option<String> {
         person_profile::of(self.home(), &self.marks, partner, earlier)
     }

@@ -37,7 +37,7 @@ pub enum Step {
     },
     /// The owner is asked before something is done.
     Asking,
-    /// The owner has answered what a tool asked meanwhile; it continues.
+    /// The owner has answered a question of a running tool, which continues.
     Decided,
     /// A model call ended.
     Answered {

@@ -326,7 +326,7 @@ pub enum JobOrder {
         /// Its id or its name.
         job: String,
     },
-    /// It is to run now, in addition to its times.
+    /// It runs now, in addition to its schedule.
     Run {
         /// Its id or its name.
         job: String,

@@ -22,7 +22,7 @@ pub enum Source {
     Http,
     /// An event without a notification.
     System,
-    /// An event that the owner is notified of.
+    /// An event that is reported to the owner.
     Notify,
     /// A job whose time has come.
     Job,
@@ -183,7 +183,7 @@ pub struct Attachment {
     pub content_type: Option<String>,
 }
 
-/// What a sub-agent is sent for, in addition to the words.
+/// The parameters of a sub-agent, in addition to its text.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Task {
     /// What the run that started it will hear when it has ended, except for the words: its rights are theirs.
@@ -239,7 +239,7 @@ pub struct Envelope {
     pub reply_to: Option<String>,
     /// The words.
     pub text: String,
-    /// What came in addition to the words, in words: `location 52.52, 13.405`, `sticker 😀` …
+    /// A description of content other than text: `location 52.52, 13.405`, `sticker 😀` …
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
     /// Files that came with the words and are on the channel's server.
@@ -264,7 +264,7 @@ pub struct Envelope {
     /// What an event is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub about: Option<About>,
-    /// What the caller knows in addition to the words; it is told before them.
+    /// Additional information from the caller; the model reads it before the text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub background: Option<String>,
     /// Whether the owner vouches for the background and the files: then they are as much theirs as the words.
@@ -317,7 +317,7 @@ pub struct Envelope {
     pub received_at: i64,
 }
 
-/// Returns true for what comes in addition to the words and says nothing in words of anybody.
+/// Returns true for content other than text that contains no words of anybody.
 pub fn is_plain(kind: &str) -> bool {
     PLAIN_KINDS.iter().any(|plain| kind.starts_with(plain))
 }

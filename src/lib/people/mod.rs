@@ -260,7 +260,7 @@ impl People {
         all
     }
 
-    /// Returns the one whom `who` means.
+    /// Returns the person whom `who` means.
     ///
     /// # Errors
     /// Why that is nobody, or not clear, in words.

@@ -10,7 +10,7 @@ use crate::config::{Loaded, Origin, ROLES};
 use crate::skills::{Off, Why};
 use crate::text::hidden_chars;
 
-/// The files that are looked through for hidden characters, in addition to prompts and those of tiers.
+/// The files that are checked for hidden characters, in addition to prompts and files of tiers.
 const FILES: [&str; 7] = [
     "SOUL.md",
     "IDENTITY.md",

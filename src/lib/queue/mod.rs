@@ -76,7 +76,7 @@ use crate::message::{ChatRef, Route};
 
 /// How long keys of inputs and finished rows are kept (specification §3).
 pub const KEEP: Duration = Duration::from_secs(14 * 24 * 3600);
-/// Dead letters are kept this long: a quarter of a year, so that anyone who looks seldom sees them.
+/// How long dead letters are kept: a quarter of a year, so that people who look rarely still see them.
 const KEEP_DEAD_MS: i64 = 90 * 24 * 3_600_000;
 /// The queue, for the one process that owns it.
 #[derive(Clone)]

@@ -29,7 +29,7 @@ pub enum WaitsOn {
 pub struct Suspended {
     /// Since when it waits, milliseconds since 1970 UTC; over all its tries.
     pub since: i64,
-    /// When it continues by itself, milliseconds since 1970 UTC.
+    /// When it is woken, milliseconds since 1970 UTC.
     pub wake_at: i64,
     /// What it waits for, in plain words for its sender.
     pub waits_for: String,

@@ -29,7 +29,7 @@ pub struct Ahead(Arc<Mutex<Slot>>);
 #[derive(Default)]
 struct Slot {
     ready: Option<Ready>,
-    /// How many commands there were; anyone who waits for the time to pass sees whether it is still its turn.
+    /// The number of commands so far; a task that waited compares it to see whether it is still current.
     commands: u64,
 }
 

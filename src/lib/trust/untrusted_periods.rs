@@ -33,7 +33,7 @@ pub struct Period {
     pub id: String,
     /// Its beginning, milliseconds since 1970 UTC.
     pub since: i64,
-    /// Its end; `None` = it continues, or was cut off.
+    /// Its end; `None` = it is open, or was interrupted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<i64>,
     /// The run.
@@ -122,7 +122,7 @@ impl Periods {
     /// Ends one: all that was changed in it is marked.
     ///
     /// # Errors
-    /// When it cannot be locked, read or written: then it continues.
+    /// When the file cannot be locked, read or written: then the period stays open.
     pub fn end(&self, id: &str) -> Result<(), sys::Error> {
         let known = |one: &Period| one.id == id;
         if self

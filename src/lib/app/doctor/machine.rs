@@ -78,7 +78,7 @@ pub(super) fn sandbox_in_force(context: &DoctorContext) -> Option<Wall> {
     })
 }
 
-/// Returns, where commands run, which of the programs that they are told of they find, and which not.
+/// Returns, where commands run, which of the well-known programs they find, and which not.
 pub(super) fn known_programs(
     context: &DoctorContext,
 ) -> Option<(Vec<&'static str>, Vec<&'static str>)> {

@@ -162,7 +162,7 @@ pub(crate) fn doctor(shared: &Shared, fix: bool, json: bool) -> Result<Exit, Fai
     })
 }
 
-/// Returns what is wrong with the settings in addition to that with which no daemon starts: `check` says the same.
+/// Returns problems of the settings that do not prevent a start: `check` reports the same.
 pub(super) fn of_settings(shared: &Shared) -> Result<Vec<Finding>, Failure> {
     let Ok(context) = DoctorContext::meet(shared)? else {
         return Ok(Vec::new());

@@ -283,7 +283,7 @@ pub(super) async fn login(
     let secure = headers
         .get(ORIGIN)
         .is_some_and(|origin| origin.as_bytes().starts_with(b"https://"));
-    // Anyone who signs in again has one session.
+    // Signing in again replaces the session.
     api.logins.end(&headers)?;
     let cookie = api.logins.begin(secure)?;
     let mut response = if is_form {

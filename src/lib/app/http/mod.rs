@@ -121,7 +121,7 @@ pub(crate) fn settings(config: &Config, secrets: &Secrets) -> Result<Option<Sett
     }))
 }
 
-/// Returns all that keeps the API from being opened with these settings, in addition to its address.
+/// Returns everything, except the address, that prevents the API from starting with these settings.
 pub(crate) fn faults(config: &Config, secrets: &Secrets) -> Vec<Failure> {
     let Some(first) = settings(config, secrets).err() else {
         return Vec::new();

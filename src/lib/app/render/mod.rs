@@ -77,7 +77,7 @@ impl Context<'_> {
         exit
     }
 
-    /// Says a word in addition to the data.
+    /// Prints a note in addition to the data.
     pub(crate) fn note(&self, words: &str) {
         if !self.quiet {
             cli::err(&format!("{}: {words}", self.program));

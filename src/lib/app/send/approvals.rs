@@ -147,7 +147,7 @@ impl Asks {
         }
     }
 
-    /// Shows what is asked for and was not shown, in addition to the reply; at a prompt (`person`) the word may be
+    /// Shows approval requests that were not shown yet; at a prompt (`person`) the word may be
     /// given there.
     pub(super) fn tell(&mut self, reply: &Reply, person: bool) {
         let new: Vec<&Ask> = reply

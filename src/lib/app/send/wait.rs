@@ -166,7 +166,7 @@ impl Waiting {
     }
 }
 
-/// Anyone who stops waiting has stopped nothing else.
+/// Stopping the wait does not stop the message.
 fn tell_that_it_goes_on(context: &Context<'_>, id: &Id) {
     if context.quiet {
         return;

@@ -22,7 +22,7 @@ pub struct Channel {
     pub allow_from: Vec<String>,
     /// Whether an answer is shown while it is written: `off` (default) or `edit`.
     pub stream: Stream,
-    /// Whether what the agent says in addition to calls of tools is a separate message, before they run; default false.
+    /// Whether text together with tool calls is sent as a separate message before they run; default false.
     pub interim: bool,
     /// Whether the channel is notified that an answer is being written; default true.
     pub typing: bool,
@@ -84,7 +84,7 @@ pub struct GroupRules {
 pub struct Display {
     /// Whether an answer is shown while it is written.
     pub stream: Stream,
-    /// Whether what is said in addition to calls of tools is a separate message.
+    /// Whether text together with tool calls is sent as a separate message.
     pub interim: bool,
     /// Whether "typing" is shown.
     pub typing: bool,
@@ -140,7 +140,7 @@ impl Config {
         }
     }
 
-    /// Returns those whom the settings let in, in addition to the owners.
+    /// Returns the ids that the settings let in, in addition to the owners.
     pub fn allowed(&self) -> Vec<Address> {
         let numbered = self
             .telegram

@@ -26,7 +26,7 @@ pub struct Telegram {
     pub allow_from: Vec<i64>,
     /// Whether an answer is shown while it is written; default `off`.
     pub stream: Stream,
-    /// Whether what the agent says in addition to calls of tools is a separate message, before they run; default false.
+    /// Whether text together with tool calls is sent as a separate message before they run; default false.
     pub interim: bool,
     /// Whether "typing" is shown while it works; default true.
     pub typing: bool,

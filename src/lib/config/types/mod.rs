@@ -348,7 +348,7 @@ pub struct Memory {
     pub embeddings: Embeddings,
     /// What goes before a message.
     pub recall: Recall,
-    /// Whether the model of `[routing] consolidation` reads notes that changed for facts, in addition to the rules; default false.
+    /// Whether the model of `[routing] consolidation` reads changed notes, in addition to the rules; default false.
     pub notes_by_model: bool,
     /// What a search uses; default `auto`.
     pub strategy: SearchStrategy,

@@ -23,7 +23,7 @@ const KEEP_SPANS_MS: i64 = 90 * 24 * 3600 * 1000;
 pub struct Upkeep {
     /// Commitments whose time is over.
     pub expired: Vec<Commitment>,
-    /// Facts in addition to which a note still states another value: the newer one counts, the older line is wrong.
+    /// Facts for which a note still states another value: the newer one is used, the older line is wrong.
     pub conflicts: Vec<Conflict>,
     /// Rows about old runs that were deleted.
     pub pruned: usize,

@@ -67,7 +67,7 @@ pub struct Options<'a> {
 pub struct Means<'a> {
     /// The agent's zone, for days that are named.
     pub zone: Tz,
-    /// Who reads conversations in addition to the rules.
+    /// The model that reads conversations in addition to the rules.
     pub model: Option<&'a mut dyn Model>,
     /// When it is asked.
     pub asks: Asks,

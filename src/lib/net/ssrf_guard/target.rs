@@ -30,7 +30,7 @@ impl Origin {
     }
 }
 
-/// What may be fetched from in addition to the public net's usual ports.
+/// What may be fetched in addition to public addresses at the usual ports.
 #[derive(Debug, Clone, Default)]
 pub struct Rules {
     ports: Vec<u16>,

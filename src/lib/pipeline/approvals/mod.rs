@@ -279,7 +279,7 @@ impl Asking {
         Ok(())
     }
 
-    /// Shows the one who waits for the answer what is asked; from a restart on under the ids of before it.
+    /// Shows an open request to the caller that waits for the answer; after a restart under the same ids as before.
     fn tell_the_caller(&self, requests: &[Request], ids: &[String]) {
         let ask = |(request, id): (&Request, &String)| Ask {
             id: id.clone(),

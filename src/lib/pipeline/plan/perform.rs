@@ -289,7 +289,7 @@ impl Pipeline {
         })
     }
 
-    /// Returns true when nothing is said any more to the one whom a plan answers.
+    /// Returns true when the partner of a plan no longer receives messages.
     async fn refuses(self: &Arc<Self>, ready: &ReadyTask) -> bool {
         let Some(id) = Address::parse(&ready.envelope.sender.id) else {
             return false;

@@ -92,7 +92,7 @@ impl Pipeline {
                 false => Denied::Late(reason),
             });
         }
-        // Anyone who waits at a prompt or a socket is told at once.
+        // Callers that wait at a prompt or a socket are told at once.
         let no_chat = envelope.route.is_none();
         if away.cause == Cause::Capped && (no_chat || wake_at > give_up_at) {
             return Err(Denied::AtOnce(away.detail.clone()));

@@ -165,7 +165,7 @@ impl Pipeline {
             let shows_id = plan::is_planned(place.live, message);
             let mut blocks = prompt::message(message, zone, &marker, shows_id);
             parts.add("message", &blocks);
-            // What is known in addition to the words is between the first head and them.
+            // Additional context is between the first header and the text.
             blocks.splice(1..1, std::mem::take(&mut beside));
             content.extend(blocks);
             let files = attachments::read(&Place {

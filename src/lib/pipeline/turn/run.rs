@@ -106,7 +106,7 @@ pub(crate) async fn run(
     }
 }
 
-/// With what a turn begins, in addition to its messages.
+/// The context with which a turn begins, in addition to its messages.
 struct Given {
     heard: Heard,
     /// A newer message is answered instead.
@@ -667,7 +667,7 @@ impl Pipeline {
         }
         let people = self.people.read().unwrap_or_default();
         if let Some(person) = id.strip_prefix(JOINED) {
-            // Anyone who has one of the ids reads all of it.
+            // Anyone who has one of the ids can read all of it.
             let session = &live.config.session;
             let is_known = session.identity_links.contains_key(person);
             let links = session.identity_links.get(person).into_iter().flatten();
@@ -705,7 +705,7 @@ fn same_person(live: &Live, people: &People, envelope: &Envelope) -> Vec<String>
     ids
 }
 
-/// Takes back the choice of a model that is configured no more, and returns what the owner is notified of it.
+/// Revokes the choice of a model that is no longer configured, and returns the notice for the owner.
 async fn leave_gone_model(
     live: &Live,
     envelope: &Envelope,

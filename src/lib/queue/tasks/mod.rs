@@ -184,7 +184,7 @@ impl Store {
             .await
     }
 
-    /// Records that a task was left out; what depends on it continues.
+    /// Records that a task was skipped; its dependents continue.
     ///
     /// # Errors
     /// See [`db::Error`].

@@ -68,7 +68,7 @@ pub struct ExecSettings {
     pub env: Vec<(String, String)>,
     /// Megabytes of the disk that they leave free.
     pub reserve_mb: u64,
-    /// Programs that they find, of those the model is told of.
+    /// The well-known programs that commands find.
     pub programs: Vec<&'static str>,
 }
 

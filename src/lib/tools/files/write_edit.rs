@@ -225,7 +225,7 @@ impl Files {
             let marks = &self.undo.marks;
             let by = context.marking();
             let doubted = marks.periods.doubted_servers();
-            // Where a tool server may write, too, it is informed that this was not the server.
+            // Where a tool server may write, too, record that this change was not the server's.
             let cleared = match doubted.iter().any(|one| one.covers(&target.key, by.at)) {
                 true => marks.set_on_owners(&target.key, content.as_bytes(), by, true),
                 false => marks.clear(&target.key),

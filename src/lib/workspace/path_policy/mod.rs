@@ -130,7 +130,7 @@ impl PathPolicy {
         &self.workspace
     }
 
-    /// Returns the path_policy of a workspace and the directories `allowed` in addition to it, which need not be there
+    /// Returns the path policy of a workspace and the additionally `allowed` directories, which need not exist
     /// yet. Nothing in the directories `hidden` is ever used, except for the workspace.
     pub fn new(workspace: Arc<Root>, allowed: Vec<PathBuf>, hidden: Vec<PathBuf>) -> Self {
         let real = |dir: PathBuf| dir.canonicalize().unwrap_or(dir);

@@ -10,7 +10,7 @@ use crate::standby::{Promotion, Record, Role};
 /// Prints what a home is; the exit code says whether something is wrong.
 pub(super) fn status(record: Option<&Record>, json: bool) -> Exit {
     let now = clock::now_ms();
-    // The owner learns of what lasts; the one who asks, of what was wrong the last time.
+    // The owner is notified of lasting problems; this command shows the last one.
     let alarm = record.and_then(|record| record.alarm(now).or(record.trouble.clone()));
     let age = |at: Option<i64>| at.map(|at| (now - at).max(0) / 1000);
     match record {

@@ -56,7 +56,7 @@ const MAX_QUESTION: usize = 400;
 /// Days of the chart.
 const DAYS: i64 = 14;
 
-/// What is asked in addition to the page.
+/// The parameters of the page.
 #[derive(Debug, Deserialize)]
 pub(super) struct Asked {
     q: Option<String>,

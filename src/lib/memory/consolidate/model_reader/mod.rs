@@ -409,7 +409,7 @@ impl<'a> Evidence<'a> {
         ))
     }
 
-    /// Nothing in it tells of secrets and rights: anyone who reads it later takes it for the truth.
+    /// Nothing in it may state secrets or permissions, because later readers take it for the truth.
     fn episode(&self, answer: EpisodeAnswer) -> Option<NewEpisode> {
         let (first, last) = (self.lines.first()?.line, self.lines.last()?.line);
         let kept = |list: Vec<String>| -> Vec<String> {

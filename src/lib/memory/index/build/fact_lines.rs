@@ -14,7 +14,7 @@ use crate::memory::sources;
 use crate::memory::sources::{Source, Stamp};
 use crate::{clock, db, text};
 
-/// How the database is called where one is told of it.
+/// The name of the database in messages.
 pub(crate) const SHOWN: &str = "state/memory.db";
 /// A fact that is less sure says so.
 const SURE: f64 = 0.7;

@@ -495,7 +495,7 @@ fn is_still_to_come(job: &Job, reading: Reading) -> bool {
         && job.next_at.is_some_and(|at| at.0 > known_at)
 }
 
-/// Returns what the log says of a run that ended; `None` while it continues.
+/// Returns the log entry of a run that has ended; `None` while it is running.
 fn ended_run(at: i64, progress: &Progress) -> Option<run_log::Run> {
     let ended_at = progress
         .finished_at

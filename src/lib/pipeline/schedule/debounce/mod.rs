@@ -96,7 +96,7 @@ impl TurnInputs {
         self.0.iter().find_map(|row| row.suspended.as_ref())
     }
 
-    /// Returns when it continues, milliseconds since 1970 UTC; `None` = it is not suspended.
+    /// Returns the time at which it continues, milliseconds since 1970 UTC; `None` = it is not suspended.
     pub(crate) fn wake_at(&self) -> Option<i64> {
         self.0.iter().filter_map(|row| row.wake_at).max()
     }

@@ -104,7 +104,7 @@ impl Ui {
         };
         match std::mem::replace(&mut self.mode, Mode::Look) {
             Mode::Look => return self.look(code, snapshot, size),
-            // Any key has been understood by the code that reads them.
+            // Any key closes the help.
             Mode::Help => {}
             Mode::Stop(lane) => match code {
                 KeyCode::Char('y' | 'Y') => return self.stop(&lane, snapshot),
