@@ -1,5 +1,5 @@
-//! `agent-channel-mail`: the agent is written to, and answers, by mail. It speaks agent-channel(7) with the daemon, IMAP
-//! with the server that has the mailbox, and SMTP with the one that sends.
+//! `agent-channel-mail`: talk to the agent by mail. It speaks agent-channel(7) with the daemon, IMAP with the server of the
+//! mailbox, and SMTP with the server that sends.
 
 mod error;
 mod head;

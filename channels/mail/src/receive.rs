@@ -1,5 +1,5 @@
-//! The mailbox: what is new in it becomes lines for the daemon, in its order. A mail is marked as read after its line is on
-//! the disk; whatever ends this program in between, the same line is written again and the daemon drops it.
+//! The mailbox: new mails become lines for the daemon, in order. A mail is marked as read after its line is on disk; if this
+//! program ends in between, the same line is written again and the daemon drops it.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Messages of the agent's go out: claimed when the server is there, acknowledged when it has taken them.
+//! Sends messages of the agent: claimed when the server is reachable, acknowledged when it has accepted them.
 
 use std::cell::Cell;
 use std::time::{Duration, SystemTime};

@@ -1,10 +1,10 @@
-//! Who wrote a mail: what the receiving server found out (Authentication-Results, RFC 8601), and nothing else.
+//! The verified sender of a mail: only by the results of the receiving server (Authentication-Results, RFC 8601).
 //!
-//! Anybody may write such a header. The server puts its own above all that came with the mail, so of those with its name
-//! only the first counts. What stands there must fit the one address in From: a DMARC pass for its domain; or, where the
-//! domain has no DMARC, a DKIM signature or an SPF pass of that domain or one above it; or that the server's own user,
-//! signed in under that very address, handed it in. A mail that rests on its signature alone may come from anybody who has
-//! a copy, so the signature must cover all that counts ([`signed`]).
+//! Anybody can write such a header. The server puts its own above all headers of the mail, so of those with its name only the
+//! first counts. Its results must match the single address in From: a DMARC pass for its domain; or, if the domain has no
+//! DMARC policy, a DKIM signature or an SPF pass of that domain or a parent domain; or a user of the server, authenticated as
+//! exactly this address, submitted the mail. A mail that is verified only by its signature may come from anybody who has a
+//! copy, so the signature must cover everything that matters ([`signed`]).
 
 use crate::signed;
 

@@ -1,4 +1,4 @@
-//! Files that came: fetched up to a size, whatever is said of it, and decrypted.
+//! Received files: fetched up to a maximum size, whatever size is declared, and decrypted.
 
 use std::io::{Cursor, Read};
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! What the daemon tells beside messages: typing, read, an emoji on what waits. Best effort; nothing depends on it.
+//! Events of the daemon in addition to messages: typing, read, an emoji on waiting messages. Best effort; nothing depends on
+//! them.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! Invitations: a direct room is entered whoever asks, since the daemon has a stranger told a code and nothing else; a room
-//! of several only when the settings name who asks, or when a room that the agent is in has moved there.
+//! Invitations: a direct room is joined whoever invites, since a stranger gets only a code from the daemon; a group room only
+//! when the settings name the inviting user, or when a room of the agent was upgraded to it.
 
 use std::collections::{BTreeMap, BTreeSet};
 

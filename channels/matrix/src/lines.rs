@@ -1,4 +1,4 @@
-//! An event that came becomes a line for the daemon, or is left alone with a reason.
+//! Converts a received event to a line for the daemon, or ignores it with a reason.
 
 use matrix_sdk::Room;
 use matrix_sdk::deserialized_responses::{

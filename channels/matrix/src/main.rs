@@ -1,5 +1,5 @@
-//! `agent-channel-matrix`: the agent is written to, and answers, in Matrix, with end-to-end encryption. It speaks
-//! agent-channel(7) with the daemon, and with the homeserver as a client of its own device.
+//! `agent-channel-matrix`: talk to the agent in Matrix, with end-to-end encryption. It speaks agent-channel(7) with the
+//! daemon, and is a client of the homeserver with its own device.
 
 mod attachments;
 mod bot;

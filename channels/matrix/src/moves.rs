@@ -1,5 +1,4 @@
-//! Rooms that moved (room upgrades): the new one is entered when both say so, and when those who read along there are no
-//! more than the settings allow.
+//! Room upgrades: the new room is joined when both rooms confirm it, and when the settings permit its readers.
 
 use matrix_sdk::Room;
 use matrix_sdk::ruma::api::client::membership::leave_room;

@@ -1,5 +1,5 @@
-//! Previews: what is written so far stands in a direct room as one message, and the answer takes its place as an edit of it.
-//! `previews.json` knows them, so that none stays behind whatever ends this program, and no answer is taken back.
+//! Previews: a direct room shows the text written so far as one message, and the answer replaces it by an edit. They are
+//! recorded in `previews.json`, so that none remains after a crash, and no answer is removed.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! What comes from the homeserver becomes lines for the daemon, in its order. How far it was read is written down after the
-//! lines are on the disk; whatever ends this program in between, the same lines are written again and the daemon drops them.
+//! Events of the homeserver become lines for the daemon, in order. The sync position is saved after the lines are on disk; if
+//! this program ends in between, the same lines are written again and the daemon drops them.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Rooms: who reads along in one, and which one is the direct room with somebody.
+//! Rooms: the readers of a room, and the direct room with a person.
 
 use matrix_sdk::ruma::events::room::history_visibility::HistoryVisibility;
 use matrix_sdk::ruma::{OwnedUserId, RoomId, UserId};

@@ -1,4 +1,4 @@
-//! The session: signing in, and being signed in again with what was kept of it.
+//! The session: signing in, and restoring a stored session.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What the person is told of the session: after signing in, and whenever they ask.
+//! Shows the state of the session: after signing in, and on request.
 
 use agent_channel::Spool;
 use matrix_sdk::encryption::recovery::RecoveryState;

@@ -1,4 +1,4 @@
-//! Messages whose keys have not come: looked at again when keys come, and now and then; who waits is told once.
+//! Messages whose keys are missing: tried again when keys arrive, and from time to time; the room is notified once.
 
 use agent_channel::now_ms;
 use matrix_sdk::Room;

@@ -1,4 +1,4 @@
-//! What goes wrong with the directory of a channel.
+//! Errors with the directory of a channel.
 
 use std::io;
 use std::path::{Path, PathBuf};

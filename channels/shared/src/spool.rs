@@ -1,5 +1,5 @@
-//! The directory of the channel, as agent-channel(7) describes it: lines for the daemon, messages from it, the lock.
-//! What this program keeps for itself lies there too, one JSON file a thing.
+//! The directory of the channel, as agent-channel(7) describes it: lines for the daemon, messages from it, the lock. The program's own
+//! state is there, too, in JSON files.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::Write;

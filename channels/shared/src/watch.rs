@@ -1,4 +1,4 @@
-//! Messages of the daemon's appear in a directory.
+//! Watches the directory of the daemon's messages.
 
 use std::sync::Arc;
 

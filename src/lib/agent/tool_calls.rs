@@ -295,7 +295,7 @@ impl Running<'_> {
         mut group: Vec<(ToolCall, Fate)>,
         ends: &mut Ends,
     ) -> Result<(), Break> {
-        // Once: what changes repeatedly is not asked about repeatedly.
+        // Once: the owner is not asked again and again about something that keeps changing.
         let mut has_changed = false;
         for (call, fate) in &group {
             has_changed = has_changed || self.has_changed(call, fate).await;

@@ -32,7 +32,7 @@ pub(super) struct Chain {
 
 impl Chain {
     /// Opens the log, or begins one. What a crash left at its end is closed by an entry that says so; an end
-    /// that is not what the head says is noted permanently.
+    /// that does not match the head is recorded permanently.
     pub(super) fn open(place: &Place) -> Result<Self, sys::Error> {
         begin(place)?;
         let head = read_head(&place.head)?;

@@ -29,7 +29,7 @@ pub struct Record {
     pub began: Option<Began>,
 }
 
-/// Backups that are made repeatedly.
+/// Regular backups.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Regular {
     /// When the last one was made.

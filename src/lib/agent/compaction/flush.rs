@@ -50,7 +50,7 @@ struct Flushed {
 
 impl Running<'_> {
     /// Lets the model keep what matters, unless that was done since the last compaction. Once
-    /// an answer came it is done, whatever goes wrong after it: it is not to be paid for repeatedly.
+    /// an answer came it is done, whatever fails afterwards, so that it is not paid for again.
     pub(in crate::agent) async fn flush_once(&mut self, at: Thresholds) -> Result<(), Break> {
         let can_keep = ["memory_write", "write"]
             .iter()

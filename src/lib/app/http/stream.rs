@@ -55,7 +55,7 @@ pub(super) enum Piece<'a> {
     Failed(&'a ApiError),
 }
 
-/// Returns the events of a message that was accepted. Without a reader the message continues by itself. But a client of OpenAI's
+/// Returns the events of a message that was accepted. Without a reader the message is still processed. But a client of OpenAI's
 /// API knows no other way to stop it than to leave: when the last one has, it is stopped.
 pub(super) fn events(api: Arc<Api>, id: Id, form: Form) -> Response {
     let (sender, receiver) = mpsc::channel(BEHIND);

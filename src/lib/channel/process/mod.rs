@@ -413,7 +413,7 @@ impl Channel for Process {
     fn acknowledge(&self, key: &str, outcome: Outcome) {
         let is_doubt = matches!(outcome, Outcome::Unknown(_));
         if is_doubt && !matches!(outgoing_files::place(&self.layout, key), Place::Sending(_)) {
-            // A process that dies repeatedly says it repeatedly of one try.
+            // A process that crashes repeatedly may report the same attempt several times.
             return;
         }
         outgoing_files::clear(&self.layout, key);

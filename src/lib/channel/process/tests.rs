@@ -120,7 +120,7 @@ async fn doubt_about_one_try_is_no_doubt_about_the_next() {
     let first = bench.send("5-1", false);
     bench.offered("5-1").await;
     bench.claim("5-1");
-    // A process that is killed repeatedly says it each time it starts.
+    // A process that is killed repeatedly reports it at each start.
     doubt();
     doubt();
     assert!(matches!(

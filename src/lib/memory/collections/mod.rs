@@ -202,7 +202,7 @@ pub fn open(
     Ok(store)
 }
 
-/// Searches one collection after another, or the same repeatedly.
+/// Searches one collection after another, or the same one several times.
 pub struct Searcher {
     embedder: QueryEmbedder,
     words: Words,

@@ -78,7 +78,7 @@ pub struct Means<'a> {
 pub enum Asks {
     /// As soon as there is enough to read.
     Now,
-    /// When it has ended: one that continues would be asked about repeatedly.
+    /// When it has ended: a model would be called again and again for an open one.
     AtTheEnd,
     /// In another run.
     Later,

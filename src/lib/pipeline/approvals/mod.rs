@@ -545,7 +545,7 @@ impl Pipeline {
         })
     }
 
-    /// Writes down what the owner allowed permanently, and says so.
+    /// Stores what the owner allowed permanently, and confirms it.
     fn keep_rules(&self, requests: &[Request], now: i64) -> String {
         let rules = StandingRules::new(&self.memory.home().rules());
         let keep = |(words, digest): &(String, String)| {

@@ -164,7 +164,7 @@ impl Pipeline {
     }
 
     /// Ends inputs in whose handling a bug of ours was met: they are a dead letter, so that no start meets it
-    /// again. Their chat is notified on the side: that may meet the bug, too.
+    /// again. Their chat is notified in a separate task, because that may hit the bug, too.
     pub(crate) async fn dead_letter_inputs(
         self: &Arc<Self>,
         envelope: &Envelope,

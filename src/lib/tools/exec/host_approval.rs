@@ -41,7 +41,7 @@ impl Pauses {
     }
 }
 
-/// Returns what says whether `command` may connect to a host: yes where the owner allowed it permanently, else they are
+/// Returns the check whether `command` may connect to a host: yes if the owner allowed it permanently, else they are
 /// asked where they are there. Each host is asked about once, one after the other: those who wait for an answer share it.
 pub(super) fn ask(context: &Context, command: &str, pauses: &Pauses) -> Ask {
     let decided: Arc<tokio::sync::Mutex<BTreeMap<Destination, Answer>>> = Arc::default();

@@ -28,7 +28,7 @@ pub(crate) fn explain(context: &Context<'_>, explain: &Explain) -> Exit {
         lines(explain, zone, table::room())
             .iter()
             .for_each(|line| cli::out(&cli::harmless(line)));
-        // What somebody works on continues by itself.
+        // A running message needs no advice.
         let is_open = ["queued", "waiting", "running"].contains(&explain.state);
         if is_open && matches!(lock::holder(&context.home.lock()), Ok(None)) {
             context.note("no daemon is running; it resumes when one starts");

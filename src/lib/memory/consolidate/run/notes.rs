@@ -216,7 +216,7 @@ impl Run<'_, '_> {
             }
             Err(why) => {
                 let (why, is_over) = match why {
-                    // It is not to be paid for repeatedly.
+                    // It must not be paid for again.
                     NoAnswer::Failed(why) => (why, true),
                     NoAnswer::Later(why) => (why, false),
                     NoAnswer::NotYet => return Ok((rules, false)),

@@ -475,7 +475,7 @@ fn plan(
             }
         }
         if job.enabled {
-            // What waits for something else than its time is looked at repeatedly.
+            // A job that waits for something else than its time is checked again and again.
             let next_at = job.next_at.map(|at| at.0).filter(|at| *at > now);
             look.next_at = [look.next_at, next_at].into_iter().flatten().min();
         }

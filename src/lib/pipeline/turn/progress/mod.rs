@@ -106,7 +106,7 @@ impl Progress {
     /// Ends it. When this returns nothing is shown any more, unless the channel took too long.
     pub(crate) async fn end(mut self) {
         self.over.cancel();
-        // It continues by itself when it takes longer.
+        // If it takes longer, it continues in the background.
         let _ = timeout(PATIENCE, &mut self.task).await;
     }
 }
