@@ -422,7 +422,7 @@ pub fn end(program: &str, json: bool, work: impl FnOnce() -> Result<Exit, Failur
         std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).unwrap_or_else(|_| {
             Err(
                 Failure::bug("this is a bug of agent-toolkit; the lines above say where")
-                    .hint("report it with those lines; what was accepted is not lost"),
+                    .hint("report it with these lines; accepted messages are not lost"),
             )
         });
     match result {

@@ -103,7 +103,7 @@ fn hard(
     if asks && (context.json || !std::io::stdin().is_terminal()) {
         let message =
             "erased data cannot be restored, and there is no terminal to ask for confirmation";
-        return Err(Failure::usage(message).hint("look with --dry-run, then say --yes"));
+        return Err(Failure::usage(message).hint("check with --dry-run, then add --yes"));
     }
     let home = context.home;
     let erasure = Erasure::of(home, context.env, target)?;
@@ -143,7 +143,7 @@ fn by_daemon(context: &Context<'_>, words: &str) -> Result<String, Failure> {
     let late = "it may still be erased: look with --dry-run";
     let reply = submit::call(context.home, &order, late, DAEMON_TIMEOUT, true)?;
     match reply.error {
-        Some(why) => Err(Failure::failed(why).hint("agent-send --status shows the last trouble")),
+        Some(why) => Err(Failure::failed(why).hint("agent-send --status shows the last problem")),
         None => Ok(reply.reply.unwrap_or_default()),
     }
 }
@@ -161,7 +161,7 @@ fn show(survey: &Survey) {
         cli::out(&format!("- {line}"));
     }
     for (path, why) in &survey.left {
-        cli::out(&text::visible(&format!("left as it is: {path} ({why})")));
+        cli::out(&text::visible(&format!("not changed: {path} ({why})")));
     }
 }
 

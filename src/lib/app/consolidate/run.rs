@@ -72,7 +72,7 @@ fn tell(context: &Context<'_>, options: Options<'_>, report: &Report) {
             context.home.display(aside),
         );
         cli::err(&format!(
-            "{PROGRAM}: {database} could not be used: it is now {aside}, and the facts were made again"
+            "{PROGRAM}: {database} could not be used: it was moved to {aside}, and the facts were rebuilt"
         ));
     }
     for skipped in &report.skipped {

@@ -123,7 +123,7 @@ pub(super) fn auth(shared: &Shared, check: bool, json: bool) -> Result<Exit, Fai
     }
     if let State::Corrupt { reason } = &contents.state {
         cli::err(&format!(
-            "warning: state/auth.json cannot be used: {reason}; nothing in it counts, and login sets it aside"
+            "warning: state/auth.json cannot be used: {reason}; it is ignored, and login moves it aside"
         ));
     }
     for words in &trouble {

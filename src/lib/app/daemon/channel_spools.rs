@@ -74,7 +74,7 @@ impl Opened {
             Ok(None) => Self::Gone,
             Ok(Some(bytes)) => match control::decode(&bytes) {
                 Ok(order) if order.id == entry.id => Self::Order(Box::new(order)),
-                Ok(_) => Self::Bad("the id in the file is not its name".to_owned()),
+                Ok(_) => Self::Bad("the id in the file does not match its name".to_owned()),
                 Err(bad) => Self::Bad(bad.reason),
             },
             Err(error) if error.source.kind() == std::io::ErrorKind::InvalidData => {
@@ -136,7 +136,7 @@ pub(super) async fn take(
                 }
                 Err(reason) => Some(reason),
             },
-            _ => Some("this is no line of a channel".to_owned()),
+            _ => Some("this is not a line of a channel".to_owned()),
         };
         if let Some(reason) = refused {
             answer(pipeline, home, dir, &order.id, &reason).await;

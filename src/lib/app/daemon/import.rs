@@ -82,7 +82,7 @@ pub(super) fn import(shared: &Shared, wanted: &Import, json: bool) -> Result<Exi
     }
     if !shared.quiet && taken.is_empty() && left.is_empty() {
         cli::err(&format!(
-            "nothing to take in {}: DIR is the program's own directory, such as ~/.openclaw or ~/.hermes",
+            "nothing to import in {}: DIR is the program's own directory, such as ~/.openclaw or ~/.hermes",
             wanted.dir.display()
         ));
     }

@@ -28,7 +28,7 @@ pub(super) fn logout(
             several => {
                 let names: Vec<&str> = several.iter().map(|name| name.as_str()).collect();
                 return Err(Failure::usage(format!(
-                    "say who: there is something of {}",
+                    "name a provider: credentials of {} are stored",
                     names.join(", ")
                 ))
                 .hint(format!(
@@ -66,7 +66,7 @@ pub(super) fn logout(
         }
         if !removed.is_empty() {
             cli::err(
-                "the key itself is still good: take it back at the provider if others may have it",
+                "the key itself is still valid: revoke it at the provider if others may have it",
             );
         }
     }

@@ -72,7 +72,7 @@ pub(super) async fn watch_ledger(pipeline: Arc<Pipeline>, ledger: Ledger) {
     while closing.run_until_cancelled(looks.tick()).await.is_some() {
         let is_held = ledger.is_held();
         if is_held != was_held {
-            let words = "cost.db cannot be written, so no model is asked: another program holds it (`fuser` names it), or the disk takes long";
+            let words = "cost.db cannot be written, so no model is asked: another program locks it (`fuser` names it), or the disk takes long";
             if is_held {
                 tracing::warn!("{words}");
             }

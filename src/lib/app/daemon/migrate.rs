@@ -66,12 +66,12 @@ fn numbers(version: &str) -> Option<[u64; 3]> {
 fn elsewhere(home: &Home, other: &str) -> Result<Failure, Failure> {
     let shown = text::visible(&text::shorten(other, 40));
     let wanted = numbers(other).ok_or_else(|| {
-        Failure::usage(format!("`{shown}` is no version"))
+        Failure::usage(format!("`{shown}` is not a version"))
             .hint(format!("a version looks like {OWN}"))
     })?;
     if Some(wanted) > numbers(OWN) {
         return Ok(Failure::failed(format!(
-            "this is version {OWN}, which knows nothing of {shown}"
+            "this is version {OWN}, which does not know {shown}"
         ))
         .hint(format!(
             "install {shown}; it migrates the home at its first start"

@@ -279,7 +279,7 @@ impl Daemon {
         tracing::info!("ending: running turns may finish");
         self.systemd.say(match end {
             End::Exit(_) => "STOPPING=1\nSTATUS=ending: running turns may finish",
-            End::Restart => "STATUS=restarting, to forget: running turns may finish",
+            End::Restart => "STATUS=restarting, to erase: running turns may finish",
         });
         self.pipeline.closing().cancel();
         while tasks.parts.join_next().await.is_some() {}

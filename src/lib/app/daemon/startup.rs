@@ -154,8 +154,11 @@ fn erase(home: &Home, env: &Environment, systemd: &Systemd) -> Result<Vec<String
     let (done, is_over) = std::sync::mpsc::channel::<()>();
     std::thread::scope(|scope| {
         scope.spawn(move || {
-            while is_over.recv_timeout(ERASE_BEAT) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
-                systemd.say("WATCHDOG=1\nEXTEND_TIMEOUT_USEC=60000000\nSTATUS=erasing what is to be forgotten");
+            while is_over.recv_timeout(ERASE_BEAT)
+                == Err(std::sync::mpsc::RecvTimeoutError::Timeout)
+            {
+                systemd
+                    .say("WATCHDOG=1\nEXTEND_TIMEOUT_USEC=60000000\nSTATUS=erasing forgotten text");
             }
         });
         let reports = orders

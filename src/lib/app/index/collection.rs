@@ -175,7 +175,7 @@ fn lines(status: &Status) -> Vec<String> {
     for fill in &status.fills {
         let when = match &fill.ended_at {
             Some(at) => format!("{} documents at {at}", fill.files),
-            None => format!("began at {}, and has not come to its end", fill.began_at),
+            None => format!("began at {}, not finished", fill.began_at),
         };
         lines.push(format!(
             "{}, {}: {when}; from {} on {}",

@@ -109,7 +109,7 @@ pub(super) fn next_step(page: &mut Page, view: &View) {
     };
     let dead = match view.life() {
         Life::Dead { rebooted: true, .. } => Some("the machine was restarted since"),
-        Life::Dead { .. } => Some("it was killed or broke down"),
+        Life::Dead { .. } => Some("it was killed or crashed"),
         _ => None,
     };
     if let Some(how) = dead {

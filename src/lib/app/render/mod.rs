@@ -101,7 +101,7 @@ impl Context<'_> {
         let (zone, trouble) = documents::zone(self.home, self.env);
         if let Some(failure) = trouble {
             self.note(&format!(
-                "times are UTC, for the settings cannot be read: {}",
+                "times are UTC, because the settings cannot be read: {}",
                 failure.message
             ));
         }

@@ -115,7 +115,7 @@ impl Asks {
     pub(super) fn tell_that_it_is_over(&mut self) {
         if !std::mem::take(&mut self.decided_here) {
             cli::err(
-                "agent-send: the question is over: it was decided elsewhere, or its time was up",
+                "agent-send: the question is closed: it was decided elsewhere, or has expired",
             );
         }
     }

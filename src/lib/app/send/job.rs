@@ -55,7 +55,7 @@ pub(super) fn job(
         let secs = COMMAND_WAIT.as_secs();
         let what = format!("the daemon did not answer within {secs} s");
         return Err(Failure::try_again(what).hint(format!(
-            "it is carried out as soon as it can: agent-send --result {id} --wait"
+            "it is executed as soon as possible: agent-send --result {id} --wait"
         )));
     };
     match &reply.job {
@@ -79,7 +79,7 @@ fn parse(
     let verb = words.first().copied().unwrap_or("list");
     if verb != "add" && fields.is_some() {
         return usage(format!(
-            "the flags of a new job do not go with --job {verb}"
+            "the flags of a new job cannot be used with --job {verb}"
         ));
     }
     let (verb, job) = match words.as_slice() {

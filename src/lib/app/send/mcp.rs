@@ -86,7 +86,7 @@ fn trust(
         && !offer.sha256.starts_with(listed)
     {
         let message = format!(
-            "{name} offers something else than you name: now it is {}",
+            "{name} has changed since: now it is {}",
             exactly(standing).unwrap_or_default()
         );
         return Err(Failure::failed(format!("{message}; nothing was changed"))

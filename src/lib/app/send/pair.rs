@@ -46,7 +46,7 @@ pub(super) fn pair(context: &Context<'_>, words: &[String]) -> Result<Exit, Fail
                 return Err(Failure::failed(format!("{address} is an owner, and owners cannot be blocked or muted; nothing was changed"))
                     .hint(match settings(context).is_owner(&address) {
                         true => in_settings(context, &address),
-                        false => format!("take the ownership back first: agent-send --pair revoke {address}"),
+                        false => format!("revoke the ownership first: agent-send --pair revoke {address}"),
                     }));
             }
             let changed = store.change(|people| if block { people.block(&address, on) } else { people.mute(&address, on) })?;
@@ -111,7 +111,7 @@ fn not_paired(context: &Context<'_>, address: &Address) -> Failure {
 fn in_settings(context: &Context<'_>, address: &Address) -> String {
     let fifo = context.home.fifo();
     format!(
-        "take {address} out of `owner` and `allow_from` in {}, then: echo '{{\"cmd\":\"reload\"}}' > {}",
+        "remove {address} from `owner` and `allow_from` in {}, then: echo '{{\"cmd\":\"reload\"}}' > {}",
         context.home.config_file().display(),
         fifo.display()
     )

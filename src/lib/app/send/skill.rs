@@ -135,7 +135,7 @@ fn trust(
         let now = standing.sha256.as_ref().map_err(|why| cannot(why))?;
         if !now.starts_with(listed) {
             let message = format!(
-                "{name} is another one than you name: now it is {}",
+                "{name} has changed since: now it is {}",
                 exactly(standing).unwrap_or_default()
             );
             return Err(Failure::failed(format!("{message}; nothing was changed"))
@@ -147,7 +147,7 @@ fn trust(
         (
             Decision::Trust(sha256),
             format!(
-                "{name} is trusted as it is now; when a file of it changes, it is off until you say so again"
+                "{name} is trusted in its current form; when one of its files changes, it is disabled until you trust it again"
             ),
         )
     } else {
@@ -256,7 +256,7 @@ fn list(context: &Context<'_>, skills: &Skills) -> Result<Exit, Failure> {
         }
         if idle.contains(&standing.name) {
             let remove = format!("agent-send --skill remove {name}");
-            cli::out(&format!("     of no use for 60 days: {remove}"));
+            cli::out(&format!("     not used for 60 days: {remove}"));
         }
     }
     let proposed = skill_learned::proposed(home, &proposals);

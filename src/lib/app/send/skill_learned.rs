@@ -55,7 +55,7 @@ pub(super) fn run(
         }
         ["reject", name] => {
             skills.reject(name, now).map_err(failed(name))?;
-            let words = format!("{name} is dropped; just this is not proposed again");
+            let words = format!("{name} is dropped; the same text is not proposed again");
             context.done(&json!({"rejected": name}), &words)
         }
         ["remove", name] => {
@@ -89,7 +89,7 @@ pub(super) fn proposed(home: &Home, proposals: &[Proposal]) -> Vec<String> {
         let name = text::visible(&one.name);
         let path = home.display(&home.workspace().join("skills-proposed").join(&one.name));
         let what = match (one.shelved, &one.before) {
-            (true, _) => format!("removed; to have it back: agent-send --skill accept {name}"),
+            (true, _) => format!("removed; to restore it: agent-send --skill accept {name}"),
             (false, Some(_)) => format!("a change; read it: agent-send --skill show {name}"),
             (false, None) => format!("proposed; read it: agent-send --skill show {name}"),
         };
@@ -179,7 +179,7 @@ fn show(context: &Context<'_>, skills: &Skills, name: &str) -> Result<Exit, Fail
         ));
         lines(&proposal.diff);
         if proposal.now.as_ref() != Some(&proposal.sha256) {
-            cli::err("agent-send: the draft is another one than was proposed: read it with care");
+            cli::err("agent-send: the draft has changed since it was proposed: read it with care");
         }
         if let Some(hash) = proposal.now.as_deref().and_then(|hash| hash.get(..SHOWN)) {
             cli::out(&format!("agent-send --skill accept {name}@{hash}"));
@@ -221,7 +221,7 @@ fn test(context: &Context<'_>, skills: &Skills, name: &str) -> Result<Exit, Fail
     })?;
     if skill.examples.is_empty() {
         let what = format!("the skill {name} has no examples");
-        let hint = "in the head of its SKILL.md: examples: [{ask: \"…\", expect: \"…\"}]";
+        let hint = "in the front matter of its SKILL.md: examples: [{ask: \"…\", expect: \"…\"}]";
         return Err(Failure::failed(what).hint(hint));
     }
     let mut results = Vec::new();

@@ -74,7 +74,7 @@ fn forget_fact(needs: &Needs, viewer: &Viewer, words: &str) -> Result<String, St
         }
     };
     let told = format!(
-        "forgotten: {} (it stood in {}:{})",
+        "forgotten: {} (it was in {}:{})",
         fact.said(),
         visible(&fact.source),
         fact.source_line

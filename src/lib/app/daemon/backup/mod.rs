@@ -81,7 +81,7 @@ fn note(home: &Home, wanted: &Backup, failure: Option<&Failure>) {
         None => record.made(command, wanted.keep.is_some(), now),
     }
     if let Err(error) = record.write(home) {
-        cli::err(&format!("warning: doctor does not hear of this: {error}"));
+        cli::err(&format!("warning: doctor cannot report this: {error}"));
     }
 }
 
@@ -186,7 +186,7 @@ fn directory(path: &Path, keep: Option<u16>) -> Result<Option<PathBuf>, Failure>
         return Ok(Some(path.to_owned()));
     }
     if keep.is_some() {
-        let message = format!("--keep wants a directory, and {} is a file", path.display());
+        let message = format!("--keep needs a directory, but {} is a file", path.display());
         return Err(Failure::usage(message).hint("agent-daemon backup --help"));
     }
     Ok(None)
@@ -229,7 +229,7 @@ impl Source<'_> {
 fn to_stdout(shared: &Shared, source: &Source<'_>, keep: Option<u16>) -> Result<Exit, Failure> {
     if keep.is_some() {
         return Err(Failure::usage(
-            "--keep wants a directory, and - is standard output",
+            "--keep needs a directory, but - is standard output",
         ));
     }
     if io::IsTerminal::is_terminal(&io::stdout()) {
@@ -303,7 +303,9 @@ fn may_replace(path: &Path) -> Result<(), Failure> {
     }
     let why = match (Program::of_file(path)?, Contents::open(path)) {
         (Some(_), _) => "is encrypted".to_owned(),
-        (None, Err(backup::Error::Damaged { why, .. })) => format!("is not a whole backup: {why}"),
+        (None, Err(backup::Error::Damaged { why, .. })) => {
+            format!("is not a complete backup: {why}")
+        }
         (None, _) => return Ok(()),
     };
     let message = format!("{} already exists and {why}", path.display());
@@ -408,7 +410,7 @@ fn newest(dir: &Path) -> Result<PathBuf, Failure> {
     let found = backup::newest(dir, clock::now_ms())?;
     for path in &found.passed_over {
         cli::err(&format!(
-            "warning: passed over {}, whose time has not come: a clock was wrong; name the file itself to take it",
+            "warning: skipped {}, which is dated in the future: a clock was wrong; name the file itself to use it",
             path.display()
         ));
     }
@@ -417,8 +419,10 @@ fn newest(dir: &Path) -> Result<PathBuf, Failure> {
         .path
         .ok_or_else(|| match found.passed_over.is_empty() {
             true => Failure::data(format!("{dir} has no backup in it")),
-            false => Failure::data(format!("{dir} has no backup in it whose time has come"))
-                .hint("look at the clock of this machine with date, or name the file itself"),
+            false => Failure::data(format!(
+                "{dir} has only backups that are dated in the future"
+            ))
+            .hint("look at the clock of this machine with date, or name the file itself"),
         })
 }
 
@@ -484,7 +488,7 @@ impl From<backup::Error> for Failure {
             backup::Error::Busy => Self::try_again(message).hint("try again in a moment"),
             backup::Error::Restless(_) => Self::try_again(message).hint("try again when nobody writes it"),
             backup::Error::Damaged { .. } => {
-                Self::data(message).hint("nothing was written; take an older backup, or what tar -xf still reads of this one")
+                Self::data(message).hint("nothing was written; use an older backup, or what tar -xf can still read of this one")
             }
             backup::Error::Newer { .. } => Self::data(message).hint("use the newer version of agent-toolkit that wrote it"),
             backup::Error::Occupied(_) => Self::failed(message)

@@ -270,7 +270,7 @@ fn shadow(keys: &Keys, target: &Target, granted: &Granted) -> Result<(), Failure
     if let Some(first) = first.filter(|first| first.origin != own) {
         let what = super::auth::place(first.origin, &target.provider);
         cli::err(&format!(
-            "warning: {what} goes before it and is used; agent-daemon auth"
+            "warning: {what} takes precedence and is used; agent-daemon auth"
         ));
     }
     Ok(())

@@ -48,7 +48,7 @@ pub(super) async fn sign_in(
     .await?;
     flow.exchange(&code).await.map_err(|error| match error {
         Error::Refused { .. } => Failure::failed(format!("{error}; nothing was stored")).hint(
-            format!("codes live for a minute or so, once: agent-daemon login {name} --oauth"),
+            format!("a code is valid once, for about a minute: agent-daemon login {name} --oauth"),
         ),
         error => error.into(),
     })

@@ -244,7 +244,7 @@ impl From<Error> for Failure {
             Error::NoPlace(_) => (Exit::Usage, verb("--to vps:agent-replica")),
             Error::Elsewhere(_) => (
                 Exit::Config,
-                "when it is gone for good: stop agent-replicate, and set \"replica\" to \"\" in state/standby.json"
+                "if it is permanently gone: stop agent-replicate, and set \"replica\" to \"\" in state/standby.json"
                     .to_owned(),
             ),
             Error::Busy(_) => (

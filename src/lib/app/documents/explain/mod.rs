@@ -321,7 +321,7 @@ fn meant(home: &Home, target: &str) -> Result<Option<String>, Failure> {
         Some(Meant { id: None, .. }) => Err(Failure::failed(format!(
             "message {message} answers no message"
         ))
-        .hint("a pairing code or a notice of the daemon; its log says more: agent-send --log")),
+        .hint("a pairing code or a notice of the daemon; the log shows more: agent-send --log")),
         Some(Meant { id, .. }) => Ok(id),
         None => Ok(None),
     }

@@ -88,10 +88,12 @@ pub(super) fn spawn(
     impl Drop for Watch {
         fn drop(&mut self) {
             if thread::panicking() {
-                let failure =
-                    Failure::bug(format!("{} broke down; the lines above say where", self.0));
+                let failure = Failure::bug(format!(
+                    "{} failed unexpectedly; the lines above show where",
+                    self.0
+                ));
                 let _ = self.1.send(Update::Broken(
-                    failure.hint("report it with those lines; the daemon does not mind"),
+                    failure.hint("report it with these lines; the daemon is not affected"),
                 ));
             }
         }

@@ -100,9 +100,9 @@ fn must_be_a_screen(env: &Environment) -> Result<(), Failure> {
         .get("TERM")
         .is_none_or(|term| term.is_empty() || term == "dumb");
     let why = if !io::stdout().is_terminal() || !io::stdin().is_terminal() {
-        "--follow fills a terminal, and standard input and output are none"
+        "--follow needs a terminal as standard input and output"
     } else if dumb {
-        "--follow fills a terminal, and this one cannot do that (TERM)"
+        "--follow does not work on this terminal (TERM)"
     } else {
         return Ok(());
     };

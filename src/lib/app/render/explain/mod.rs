@@ -216,7 +216,7 @@ impl Page {
         }
         let dropped = it.memories.iter().filter(|memory| memory.dropped).count();
         let left = if dropped > 0 {
-            format!("; {dropped} more had no room")
+            format!("; {dropped} more did not fit")
         } else {
             String::new()
         };

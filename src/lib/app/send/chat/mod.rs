@@ -171,8 +171,7 @@ impl Chat<'_> {
             Ended::Answered(_, true) => Ok(()),
             Ended::Answered(reply, false) => wait::print(&reply, false).map(drop),
             Ended::TimedOut | Ended::Interrupted if !submit::is_running(home)? => {
-                let what =
-                    format!("no daemon runs that could be stopped; message {id} waits for it");
+                let what = format!("no daemon is running; message {id} waits for one");
                 let later = format!("--result {id} --wait has its answer later");
                 Err(Failure::try_again(what).hint(cli::command("agent-send", &later)))
             }
