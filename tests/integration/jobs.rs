@@ -798,7 +798,7 @@ fn a_failed_run_says_why_and_the_job_stays() {
     let poor = ["--id", "poor", "--every", "1h", "--text", "think"];
     let told = times.job(&[&["add"], &poor[..], &["--budget", "0.000001"]].concat());
     assert!(
-        told.code != 0 && told.stderr.contains("holds no call of the model"),
+        told.code != 0 && told.stderr.contains("is too small for a call of the model"),
         "what each run would fail with is said before: {told:?}"
     );
     // Somebody may write it by hand.

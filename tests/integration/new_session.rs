@@ -222,13 +222,13 @@ fn where_everybody_may_speak_not_everybody_ends_the_conversation() {
     for text in ["/new", "/Reset", "/compact", "/new let us begin"] {
         assert_eq!(
             say(MEMBER, text),
-            "Only those whom my settings name may do that here.",
+            "Only people named in my settings may do that here.",
             "{text}"
         );
     }
     assert_eq!(say(MEMBER, "/model"), "Only my owner may ask that.");
     assert_eq!(archived(&house.sandbox), 0);
-    assert_eq!(say(GUEST, "/compact"), "There is nothing to sum up yet.");
+    assert_eq!(say(GUEST, "/compact"), "There is nothing to summarize yet.");
     assert_eq!(
         say(GUEST, "/new"),
         "New conversation. The previous one is archived."

@@ -114,7 +114,7 @@ fn an_owner_takes_a_run_back_byte_for_byte_in_the_chat_and_in_the_shell() {
         "{said}"
     );
     let end = format!(
-        "new/dir/made.md: removed\ndata.bin: as it was\nnotes.md: as it was\nTo have it back: /undo undo-{run}"
+        "new/dir/made.md: removed\ndata.bin: as it was\nnotes.md: as it was\nTo redo it: /undo undo-{run}"
     );
     assert!(said.ends_with(&end), "{said}");
     assert_eq!(state(sandbox), before);
@@ -132,7 +132,7 @@ fn an_owner_takes_a_run_back_byte_for_byte_in_the_chat_and_in_the_shell() {
     assert!(
         again
             .stdout
-            .ends_with(&format!("To have it back: agent-send --undo undo-{run}\n")),
+            .ends_with(&format!("To redo it: agent-send --undo undo-{run}\n")),
         "{again:?}"
     );
     let done = sandbox.send(&["--undo", &run]);

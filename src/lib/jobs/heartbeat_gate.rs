@@ -138,7 +138,7 @@ impl fmt::Display for Asleep {
             ),
             Self::TooLittle { limit, least } => write!(
                 f,
-                "[heartbeat] day_usd = {limit} holds no call, which may cost up to {}: write at least that",
+                "[heartbeat] day_usd = {limit} is too small for a call, which may cost up to {}: write at least that",
                 super::job::enough(*least)
             ),
         }
@@ -321,7 +321,7 @@ mod tests {
         let against = |world: World<'_>| gate(&world).expect_err("asleep").to_string();
         assert_eq!(
             against(little((0.0, 0.05), 0.0712)),
-            "[heartbeat] day_usd = 0.05 holds no call, which may cost up to 0.08: write at least that"
+            "[heartbeat] day_usd = 0.05 is too small for a call, which may cost up to 0.08: write at least that"
         );
         assert_eq!(
             against(little((0.45, 0.5), 0.0712)),

@@ -510,12 +510,12 @@ impl Pipeline {
                 Err("No approval is pending.".to_owned())
             }
             Decided::Unknown => Err(format!("No pending approval with ID {shown}.")),
-            Decided::Over(how) => Err(format!("{shown} is over already: {how}.")),
+            Decided::Over(how) => Err(format!("{shown} is closed already: {how}.")),
             Decided::OnlyOnce => Err(format!(
                 "{shown} can only be allowed once: approve it, or deny it."
             )),
             Decided::NotAlways => Err(format!(
-                "{shown} is somebody else's wish, and what you allow always is for yours alone: allow it once or for that conversation, or deny it."
+                "{shown} was requested by somebody else, and “always” is only for your own requests: allow it once or for that conversation, or deny it."
             )),
             Decided::NoWords => Err(format!(
                 "Nothing was approved: {shown} takes no words. /approve {shown}, or /deny {shown} WHY."

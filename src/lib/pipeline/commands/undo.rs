@@ -142,7 +142,7 @@ impl Pipeline {
             ),
             Some(Err(error)) => self.failed(
                 envelope,
-                &format!("the undo did not come to its end, ask for it again: {error}"),
+                &format!("the undo was not completed, ask for it again: {error}"),
                 &[],
             ),
         }
@@ -183,7 +183,7 @@ fn told(undone: &Undone, when: &str, of_shell: bool) -> String {
             } else {
                 format!("/undo {back}")
             };
-            format!("{which} is undone:\n{files}{stays}\nTo have it back: {how}")
+            format!("{which} is undone:\n{files}{stays}\nTo redo it: {how}")
         }
     }
 }
@@ -199,11 +199,11 @@ fn later(
     let (what, how) = match deed {
         Deed::Job if of_shell => (
             "added, changed or removed a job",
-            "agent-send --job list shows them; agent-send --job remove ID takes one out",
+            "agent-send --job list shows them; agent-send --job remove ID removes one",
         ),
         Deed::Job => (
             "added, changed or removed a job or a reminder",
-            "/jobs shows them; tell me which one is to go",
+            "/jobs shows them; tell me which one to remove",
         ),
         Deed::Noted => (
             "noted something in my memory",
@@ -211,7 +211,7 @@ fn later(
         ),
         Deed::Forgot => (
             "forgot what you named",
-            "tell it to me again, and it counts again",
+            "tell it to me again, and it is used again",
         ),
     };
     let told = format!(

@@ -273,7 +273,7 @@ impl Pipeline {
                     tokens(after)
                 )
             }
-            Room::Enough => "There is nothing to sum up yet.".to_owned(),
+            Room::Enough => "There is nothing to summarize yet.".to_owned(),
             Room::Stopped => return Ok(Step::Stopped),
             // The person asked is told: no trouble that doctor tells of for an hour.
             Room::Failed(reason) => {
@@ -328,7 +328,7 @@ impl Pipeline {
             "Here"
         };
         let text = format!(
-            "{now} `{model}` answers. There are: {}; `/model default` goes back to the usual one.",
+            "{now} `{model}` answers. There are: {}; `/model default` returns to the usual one.",
             names.join(", ")
         );
         Ok(said(envelope, &text, None))

@@ -145,7 +145,7 @@ impl Pipeline {
         let least = super::least_usd(&self.prompt, settings, &model, &run)?;
         (budget < least).then(|| {
             format!(
-                "a budget of {budget} US dollars holds no call of the model {model}, which may cost up to {least}: give at least that",
+                "a budget of {budget} US dollars is too small for a call of the model {model}, which may cost up to {least}: give at least that",
                 least = jobs::enough(least)
             )
         })
