@@ -12,7 +12,7 @@ use crate::trust::Provenance;
 const GO_ON: &str = "(go on)";
 /// The answer that says nothing, in a form.
 const EMPTY_FORM: &str = "[]";
-/// How what is said about an answer of the wrong form begins.
+/// The beginning of the message about an answer of the wrong form.
 pub const UNREADABLE: &str = "⟦your answer could not be read: ";
 
 impl Running<'_> {

@@ -137,7 +137,7 @@ pub struct Asked {
     pub question: Question,
     /// Why it is asked.
     pub why: String,
-    /// What it wants, when it is answered with words.
+    /// The expected answer, if it is a text.
     pub wanted: Option<Wanted>,
 }
 
@@ -157,7 +157,7 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// Returns the owner's no, and why, if they said so.
+    /// Returns the owner's denial, and the reason, if they gave one.
     pub fn said_no(why: Option<&str>) -> Self {
         let why = why.map(|why| format!(": {why}")).unwrap_or_default();
         Self::SaidNo(format!("this was not run: the owner said no{why}"))

@@ -36,7 +36,7 @@ pub struct Form<'a> {
     pub next: &'a (dyn Fn(&str) -> Formed + Send + Sync),
     /// Returns true for a call that waits for the owner's yes; any other that needs one does not run.
     pub may_wait: &'a (dyn Fn(&ToolCall) -> bool + Send + Sync),
-    /// Returns what the model reads of a call that came to nothing.
+    /// Returns what the model reads about a failed call.
     pub failed: &'a (dyn Fn(&ToolCall, &str) -> String + Send + Sync),
     /// The JSON Schema of an answer.
     pub schema: &'a Arc<Value>,
@@ -101,7 +101,7 @@ pub struct Order<'a> {
     pub form: Option<Form<'a>>,
 }
 
-/// What the model writes, for those who read along.
+/// The text that the model writes, for live views.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Written<'a> {
     /// An answer begins; of one that broke off before it nothing counts.
@@ -132,7 +132,7 @@ pub enum Ended {
     },
 }
 
-/// What was said and what it took.
+/// The answer and its cost.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reply {
     /// The words.

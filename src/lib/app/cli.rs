@@ -337,7 +337,7 @@ pub fn named_settings_must_be_there(home: &Home) -> Result<(), Failure> {
     Err(sys::Error::at("read", file)(missing).into())
 }
 
-/// Checks that there is an agent at all: a misspelt directory is not one that knows nothing.
+/// Checks that there is an agent, because a misspelt directory must not look like an empty agent.
 ///
 /// # Errors
 /// When there is none.
@@ -364,7 +364,7 @@ pub fn must_be_there(home: &Home) -> Result<(), Failure> {
     )))
 }
 
-/// Refuses a home that a restore is being put into, or was when it was broken off: what is there is a part.
+/// Refuses a home whose restore is running or was interrupted, because it is incomplete.
 ///
 /// # Errors
 /// When it is one.
@@ -411,8 +411,7 @@ pub(super) fn event_loop() -> Result<tokio::runtime::Runtime, Failure> {
         .map_err(|error| Failure::io(format!("no event loop: {error}")))
 }
 
-/// Runs a program to its end: says a failure, chooses the exit code. A panic is a bug of ours, and
-/// said like one.
+/// Runs a program to its end: reports a failure, chooses the exit code. A panic is reported as a bug.
 pub fn end(program: &str, json: bool, work: impl FnOnce() -> Result<Exit, Failure>) -> ExitCode {
     // Nothing we write is for others.
     nix::sys::stat::umask(nix::sys::stat::Mode::from_bits_truncate(0o077));
@@ -493,8 +492,7 @@ pub fn stream<T>(write: impl FnOnce(&mut dyn Write) -> std::io::Result<T>) -> Op
     written.map_err(|error| note_loss(Err(error))).ok()
 }
 
-/// Prints words of the agent, which may be words of anybody: on a terminal without the characters
-/// that command terminals.
+/// Prints text of the agent, which may be untrusted: on a terminal without control characters.
 pub fn speech(text: &str) {
     words(&format!("{text}\n"));
 }

@@ -34,7 +34,7 @@ use std::path::PathBuf;
 
 use crate::config::Home;
 
-/// Where the record lies.
+/// The paths of the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
     /// The chain.

@@ -19,7 +19,7 @@ pub struct Subject<'a> {
     pub host: Option<&'a str>,
 }
 
-/// Returns what `policies` say of a call.
+/// Returns the policy of a call.
 pub fn policy_of(policies: &BTreeMap<String, Policy>, subject: Subject<'_>) -> Policy {
     let Subject { tool, server, host } = subject;
     let host = host.map(|host| host.split_once(':').map_or(host, |(host, _)| host));

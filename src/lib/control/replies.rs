@@ -77,7 +77,7 @@ pub struct Reply {
     pub error: Option<String>,
 }
 
-/// Something that the agent may do only when its owner says so.
+/// A call that needs the owner's approval.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ask {
     /// By what it is approved or denied.
@@ -93,7 +93,7 @@ pub struct Ask {
     /// What may be allowed for the rest of the conversation or always; absent where only this once may.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rule: Option<String>,
-    /// What it wants, when it is answered with words.
+    /// The expected answer, if it is a text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wanted: Option<Wanted>,
 }

@@ -128,7 +128,7 @@ enum Verb {
     },
 }
 
-/// Returns the command line; the launcher's hidden argument is none of it.
+/// Returns the command line, without the launcher's hidden argument.
 pub fn command() -> clap::Command {
     Arguments::command()
 }

@@ -37,7 +37,7 @@ pub(crate) struct Waiting {
     /// What may be allowed for the rest of the conversation or always; absent where only this once may.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rule: Option<String>,
-    /// What it wants, when it is answered with words.
+    /// The expected answer, if it is a text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wanted: Option<Wanted>,
 }

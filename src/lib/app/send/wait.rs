@@ -35,7 +35,7 @@ const SHOW: Duration = Duration::from_millis(100);
 pub(super) struct Show<'a> {
     pub stream: bool,
     pub quiet: bool,
-    /// Somebody sits there who may answer a question.
+    /// A person is present who may answer a question.
     pub person: bool,
     /// A line for each step.
     pub steps: bool,

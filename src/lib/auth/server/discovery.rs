@@ -28,7 +28,7 @@ pub struct Issuer {
     pub token_url: String,
     /// For what the tokens are (RFC 8707).
     pub resource: String,
-    /// What is asked for, words with spaces between them.
+    /// The requested scope, words separated by spaces.
     pub scope: Option<String>,
     registration: Option<String>,
     /// It gives tokens to clients without a secret.

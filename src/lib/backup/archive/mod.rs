@@ -319,14 +319,14 @@ impl<R: Read> Read for DigestingReader<R> {
     }
 }
 
-/// A backup that is whole: every byte of it is the one that was written.
+/// A complete backup: every byte was verified.
 #[derive(Debug)]
 pub struct Contents {
     path: PathBuf,
     file: File,
     /// Bytes before [`END`].
     body: u64,
-    /// What it says of itself.
+    /// Its manifest.
     pub manifest: Manifest,
 }
 

@@ -36,7 +36,7 @@ pub struct Capabilities {
     pub threads: bool,
     /// Whether buttons can be below a message.
     pub buttons: bool,
-    /// Why the process can do nothing until a person does something, in its words.
+    /// Why the process cannot work until a person acts, in its words.
     pub problem: Option<String>,
 }
 

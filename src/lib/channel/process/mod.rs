@@ -92,7 +92,7 @@ impl Process {
         }
     }
 
-    /// Returns what it can do, as its process last said.
+    /// Returns its capabilities, as its process declared them last.
     pub fn capabilities(&self) -> Capabilities {
         let path = self.layout.capabilities();
         let version = std::fs::symlink_metadata(&path)

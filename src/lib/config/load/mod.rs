@@ -194,7 +194,7 @@ pub fn load_config(home: &Home, env: &Environment) -> Result<Config, Error> {
     Ok(layers.config)
 }
 
-/// Returns the names of the providers that a start would load, and who says so.
+/// Returns the names of the providers that a start would load, and the reason.
 ///
 /// # Errors
 /// As [`load`], without those of providers.

@@ -30,11 +30,11 @@ pub struct Channel {
     pub reply_to_mode: ReplyTo,
     /// The emoji put on a message that waits behind a turn; empty = none; default `👀`.
     pub ack_reaction: String,
-    /// Which groups are heard; default `allowlist`.
+    /// Which groups are read; default `allowlist`.
     pub group_policy: GroupPolicy,
     /// Names by which it is called in groups; default none. They are whole words, in any letter case.
     pub aliases: Vec<String>,
-    /// The groups that are heard, by chat id; default none.
+    /// The groups that are read, by chat id; default none.
     pub groups: BTreeMap<String, Group<String>>,
 }
 
@@ -180,7 +180,7 @@ impl Config {
         channel == NUMBERED || self.channels.contains_key(channel)
     }
 
-    /// Returns who may speak in the group `chat` of `channel`; `None` when it is not heard.
+    /// Returns who may speak in the group `chat` of `channel`; `None` when it is not read.
     pub fn group(&self, channel: &str, chat: &str) -> Option<GroupRules> {
         if channel == NUMBERED {
             let group = self.telegram.groups.get(chat)?;

@@ -40,12 +40,12 @@ pub struct Telegram {
     pub reply_to_mode: ReplyTo,
     /// The emoji put on a message that waits behind a turn; empty = none; default `👀`.
     pub ack_reaction: String,
-    /// Which groups are heard; default `allowlist`.
+    /// Which groups are read; default `allowlist`.
     pub group_policy: GroupPolicy,
     /// Names by which it is called in groups, in addition to its @username; default none. They are whole
     /// words, in any letter case.
     pub aliases: Vec<String>,
-    /// The groups that are heard, by chat id (`-100…`, in quotes); default none.
+    /// The groups that are read, by chat id (`-100…`, in quotes); default none.
     pub groups: BTreeMap<String, Group>,
 }
 
@@ -157,7 +157,7 @@ pub enum ReplyTo {
     All,
 }
 
-/// Which groups are heard.
+/// Which groups are read.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum GroupPolicy {
@@ -168,7 +168,7 @@ pub enum GroupPolicy {
     Disabled,
 }
 
-/// `[telegram.groups."ID"]`, `[channels.NAME.groups."ID"]`: a group that is heard.
+/// `[telegram.groups."ID"]`, `[channels.NAME.groups."ID"]`: a group that is read.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, expecting = "a table")]
 pub struct Group<Id = i64> {

@@ -30,7 +30,7 @@ pub(crate) struct Explain {
     /// When that was taken, RFC 3339 UTC.
     pub received_at: Option<String>,
     pub waits: Waits,
-    /// What stood in the first request, in its order.
+    /// The parts of the first request, in order.
     pub prompt_blocks: Vec<Block>,
     pub memories: Vec<Recollection>,
     /// Calls of models and tools, in the order in which they began.
@@ -63,7 +63,7 @@ pub(crate) struct Explain {
     pub cache_read_ratio: Option<f64>,
     /// Calls without a price: `cost_usd` does not know them.
     pub unpriced_calls: usize,
-    /// The most its run may cost, when somebody said so.
+    /// The maximum cost of its run, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub budget_usd: Option<f64>,
     pub receipts: Vec<String>,
@@ -75,7 +75,7 @@ pub(crate) struct Explain {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parent: Option<Parent>,
     pub children: Vec<Child>,
-    /// What is no longer known, or never was, in words.
+    /// The unavailable parts, in words.
     pub gone: Vec<String>,
 }
 
