@@ -51,7 +51,7 @@ pub fn count_rows(connection: &Connection, table: &str, hit: &Hit) -> rusqlite::
     Ok(all.into_values().sum())
 }
 
-/// Lets SQL ask `is_hit(…)`: whether `hit` finds something in the words of these values.
+/// Defines the SQL function `is_hit(…)`: whether `hit` matches the words of these values.
 ///
 /// # Errors
 /// What SQLite says.

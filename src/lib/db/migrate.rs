@@ -42,7 +42,7 @@ pub fn bring_up(path: &Path, migrations: &[&str]) -> Result<Option<Migrated>, Er
     Ok(Some(Migrated { from, to }))
 }
 
-/// Returns where the database at `path` is kept as it was with schema `schema`.
+/// Returns the path of the copy of the database at `path` with schema `schema`.
 pub fn old_copy(path: &Path, schema: i64) -> PathBuf {
     beside(path, &format!(".schema-{schema}"))
 }

@@ -202,7 +202,7 @@ pub fn busy(pid: i32) -> Error {
     }
 }
 
-/// Returns whom or what `words` mean.
+/// Returns the person or fact that `words` mean.
 ///
 /// # Errors
 /// When people.json or memory.db cannot be read.
@@ -257,7 +257,7 @@ pub fn vacuum(home: &Home) -> Result<(), Error> {
 }
 
 impl<'a> Erasure<'a> {
-    /// Finds out by which words `target` is known.
+    /// Determines the words that identify `target`.
     ///
     /// # Errors
     /// When memory.db or a transcript cannot be read.

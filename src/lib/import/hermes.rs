@@ -19,7 +19,7 @@ use crate::jobs::Ask;
 use crate::session::Head;
 use crate::{clock, db, jobs, sys};
 
-/// Returns what of the Hermes in `dir` can be taken into the home.
+/// Returns the data of the Hermes in `dir` that can be imported.
 ///
 /// # Errors
 /// When there is none.

@@ -55,7 +55,7 @@ impl fmt::Display for Hours {
 /// What the world is like when the agent might wake.
 #[derive(Debug, Clone)]
 pub struct World<'a> {
-    /// What HEARTBEAT.md says; `None` when there is none.
+    /// The content of HEARTBEAT.md; `None` when there is none.
     pub file: Option<&'a str>,
     /// The hours in which it may wake.
     pub hours: Hours,

@@ -25,7 +25,7 @@ pub use store::{Broken, Jobs, Store, read, set_aside};
 
 use crate::text;
 
-/// Why a time that somebody wrote cannot be used; each says what to write instead.
+/// Why a time cannot be used; each message says what to write instead.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// A crontab line has more or fewer fields than five.

@@ -44,7 +44,7 @@ pub struct Run {
     /// Why nothing came of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// The beginning of what was said.
+    /// The beginning of the answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reply: Option<String>,
 }

@@ -137,7 +137,7 @@ impl Jobs {
         Ok(ids.pop())
     }
 
-    /// Adds a job, in the place of one with the same id.
+    /// Adds a job, or replaces the one with the same id.
     pub fn put(&mut self, job: Job) {
         match self.get_mut(&job.id) {
             Some(old) => *old = job,
@@ -145,7 +145,7 @@ impl Jobs {
         }
     }
 
-    /// Takes the job (or the broken entry) called `id` out; false when there is none.
+    /// Removes the job (or the invalid entry) `id`; false when there is none.
     pub fn remove(&mut self, id: &str) -> bool {
         let before = self.entries.len();
         self.entries.retain(|entry| match entry {
@@ -274,7 +274,7 @@ enum Found {
     Damaged,
 }
 
-/// Returns the jobs of the file at `path`, for those who only look.
+/// Returns the jobs of the file at `path`, read-only.
 ///
 /// # Errors
 /// When it cannot be read, or is not JSON.

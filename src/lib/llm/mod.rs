@@ -59,7 +59,7 @@ pub struct Prompt {
     pub schema: Option<Arc<serde_json::Value>>,
 }
 
-/// For whom a call is made.
+/// The purpose of a call.
 #[derive(Debug, Clone, Copy)]
 pub struct Purpose<'a> {
     /// The run.
@@ -75,7 +75,7 @@ pub struct Purpose<'a> {
 }
 
 impl Prompt {
-    /// Returns a question that is answered with words, without tools.
+    /// Returns a prompt that is answered with text, without tools.
     pub fn plain(system: Vec<SystemBlock>, messages: Vec<Message>) -> Self {
         Self {
             system,
@@ -129,7 +129,7 @@ pub struct Paid {
     pub duration_ms: u64,
 }
 
-/// Why no answer came.
+/// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A cap or a missing price forbids it.
@@ -204,12 +204,12 @@ impl Client {
         }
     }
 
-    /// Returns the client with those who can listen, by the configured name of their provider.
+    /// Returns the client with the transcription models, by the configured name of their provider.
     pub fn with_speech(self, speech: HashMap<String, Transcriptions>) -> Self {
         Self { speech, ..self }
     }
 
-    /// Returns the client with those who can speak, by the configured name of their provider.
+    /// Returns the client with the speech models, by the configured name of their provider.
     pub fn with_voices(self, voices: HashMap<String, Voices>) -> Self {
         Self { voices, ..self }
     }

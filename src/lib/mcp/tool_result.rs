@@ -61,7 +61,7 @@ impl Answer {
         }
     }
 
-    /// Returns the words; `place` says what stands for each file.
+    /// Returns the text; `place` gives the replacement of each file.
     pub fn text(&self, mut place: impl FnMut(&File) -> String) -> String {
         let mut parts = self.words.split(PLACE);
         let mut text = parts.next().unwrap_or_default().to_owned();

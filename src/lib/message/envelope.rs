@@ -8,7 +8,7 @@ use super::media::{Media, Quoted};
 use super::session_key::SessionKey;
 use crate::trust::Provenance;
 
-/// Where an input came from; decides framing, priority and whether the reply is delivered.
+/// The source of an input; decides framing, priority and whether the reply is delivered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Source {
@@ -171,10 +171,10 @@ pub struct About {
     pub data: Option<serde_json::Value>,
 }
 
-/// A file that came with a message and is ours now.
+/// A file of a message, stored locally.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attachment {
-    /// Where it lies, below `state/downloads`.
+    /// Its path, below `state/downloads`.
     pub path: String,
     /// What it is called.
     pub filename: String,
@@ -221,13 +221,13 @@ pub struct Bounds {
 pub struct Envelope {
     /// The id it is remembered by for 14 days: `tg:<bot>:<update_id>` or the command's id.
     pub id: String,
-    /// The door it came through.
+    /// Its source.
     pub source: Source,
     /// Who wrote.
     pub sender: Sender,
     /// Whether that is an owner: decides what they may ask for.
     pub from_owner: bool,
-    /// Whose words the text is: an owner may pass on somebody else's.
+    /// Whose text it is: an owner may pass on text of others.
     pub trust: Trust,
     /// The conversation it belongs to.
     pub session_key: SessionKey,

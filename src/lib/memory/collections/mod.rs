@@ -145,7 +145,7 @@ impl Error {
 }
 
 impl Error {
-    /// Returns true when nobody answers, or not in time.
+    /// Returns true when the server does not answer in time.
     pub fn is_unreachable(&self) -> bool {
         matches!(
             self,

@@ -32,7 +32,7 @@ pub struct Upkeep {
 /// Two values in two notes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Conflict {
-    /// What holds.
+    /// The current value.
     pub current: Fact,
     /// What another line says still.
     pub other: Fact,

@@ -55,7 +55,7 @@ pub struct Options<'a> {
     /// Read everything again, as if nothing had been read. Facts that still follow from
     /// their sources stay as they are. A damaged database is set aside and made again.
     pub backfill: bool,
-    /// Write nothing, only say what would change.
+    /// Write nothing, only report what would change.
     pub dry_run: bool,
     /// Have the model read notes, too, when they changed.
     pub notes_by_model: bool,
@@ -85,7 +85,7 @@ pub enum Asks {
 }
 
 impl Means<'_> {
-    /// Returns those that cost nothing.
+    /// Returns the readers that cost nothing.
     pub fn rules(zone: Tz) -> Self {
         Self {
             zone,

@@ -12,12 +12,12 @@ use crate::language::pack::{Calendar, Pack, Phrases};
 /// How long ago a day without its year may be for nobody to know whether it or the next such day is meant.
 const JUST_PAST: Days = Days::new(90);
 
-/// A day by which something is to be done, in the zone it was said in.
+/// A deadline, in the speaker's time zone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Deadline {
     /// The last day: "before Friday" is Thursday, "by the end of the month" its last day.
     pub date: NaiveDate,
-    /// The time of that day, when one was said.
+    /// The time of day, if one was stated.
     pub time: Option<NaiveTime>,
 }
 

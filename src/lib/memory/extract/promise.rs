@@ -23,7 +23,7 @@ pub struct Commitment {
     pub who: String,
     /// What, without the day: `send Bob the report`; the verb in its base form, at most 120 characters.
     pub what: String,
-    /// By when, if that was said and is clear.
+    /// The deadline, if it was stated clearly.
     pub deadline: Option<Deadline>,
     /// The line of the text where its sentence begins, from 0.
     pub line: u32,

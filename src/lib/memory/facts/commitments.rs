@@ -137,7 +137,7 @@ pub(crate) struct Promise {
     /// The conversation and the event in it.
     pub session: Option<(String, i64)>,
     pub quote: String,
-    /// When it was said, milliseconds since 1970 UTC.
+    /// The time of the statement, milliseconds since 1970 UTC.
     pub at: i64,
 }
 

@@ -90,13 +90,13 @@ impl Fact {
         ))
     }
 
-    /// Returns it in plain words on one line: `Ana: lives in Porto`.
+    /// Returns it as text on one line: `Ana: lives in Porto`.
     pub fn words(&self) -> String {
         let words = format!("{}: {} {}", self.entity, self.attribute, self.value);
         text::one_line(&words)
     }
 
-    /// Returns true when it holds now.
+    /// Returns true when it is current.
     pub fn is_current(&self) -> bool {
         self.valid_to.is_none()
     }

@@ -73,7 +73,7 @@ pub fn list(path: &Path, filter: &Filter) -> Result<Vec<Fact>, Error> {
     Ok(facts)
 }
 
-/// What words may mean.
+/// The possible meanings of words.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Meant {
     /// One fact.
