@@ -355,7 +355,7 @@ fn generations_secrets_and_pipes() {
         looked.code == 0
             && looked
                 .stderr
-                .contains(&format!("passed over {}", place.text(future))),
+                .contains(&format!("skipped {}", place.text(future))),
         "{looked:?}"
     );
     fs::create_dir(place.path("future")).expect("a directory");
@@ -366,7 +366,7 @@ fn generations_secrets_and_pipes() {
     .expect("a copy");
     let refused = place.daemon(&["restore", "--dry-run", &place.text("future")]);
     assert!(
-        refused.code == 65 && refused.stderr.contains("whose time has come"),
+        refused.code == 65 && refused.stderr.contains("dated in the future"),
         "{refused:?}"
     );
     fs::remove_file(place.path(future)).expect("own file");

@@ -482,7 +482,7 @@ fn a_request_that_cannot_be_met_cuts_nothing_and_is_no_trouble() {
     let told = sandbox.send(&["--wait=60", "/compact"]);
     assert_eq!(
         (told.code, told.stdout.as_str()),
-        (0, "There is nothing to sum up yet.\n"),
+        (0, "There is nothing to summarize yet.\n"),
         "{told:?}"
     );
     let told = sandbox.send(&["--compact", "--wait=60"]);
@@ -498,7 +498,7 @@ fn a_request_that_cannot_be_met_cuts_nothing_and_is_no_trouble() {
     let told = house.ask("/compact");
     assert_eq!(told.code, 1, "{told:?}");
     assert!(
-        told.stderr.contains("was not summed up") && told.stderr.contains("nothing was changed"),
+        told.stderr.contains("was not summarized") && told.stderr.contains("nothing was changed"),
         "{told:?}"
     );
     assert!(house.of_kind("compaction").is_empty());

@@ -310,7 +310,7 @@ fn the_copies_for_a_second_machine_are_named() {
         "{all}"
     );
     let erased = told(&["--yes"]);
-    let line = "left as it is: state/standby (copies for the second machine";
+    let line = "not changed: state/standby (copies for the second machine";
     assert!(erased.stdout.contains(line), "{erased:?}");
 }
 
@@ -711,7 +711,7 @@ fn the_agent_forgets_a_fact_by_words_and_an_item_by_its_id() {
     assert!(
         consolidate(sandbox, &["why", "1934"])
             .stdout
-            .contains("forgotten, as you wanted it")
+            .contains("forgotten at your request")
     );
     for (input, says) in [
         (json!({}), "give either fact or id"),

@@ -299,7 +299,7 @@ fn a_mail_is_answered_in_its_thread_and_only_by_whom_it_may() {
     let dead = queue["dead"].as_array().expect("a list");
     assert_eq!(dead.len(), 0, "{queue}");
     assert!(
-        log.contains("nobody vouches for From") && log.contains("Auto-Submitted"),
+        log.contains("nothing confirms From") && log.contains("Auto-Submitted"),
         "{out}{log}"
     );
 }

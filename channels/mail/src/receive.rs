@@ -1,5 +1,5 @@
-//! The mailbox: what is new in it becomes lines for the daemon, in its order. A mail is marked as read after its line is on
-//! the disk; whatever ends this program in between, the same line is written again and the daemon drops it.
+//! The mailbox: new mails become lines for the daemon, in order. A mail is marked as read after its line is on disk; if this
+//! program ends in between, the same line is written again and the daemon drops it.
 
 use std::time::Duration;
 
@@ -77,7 +77,7 @@ pub async fn run(
             Err(Error::SignIn(why)) => {
                 state.reading(Some(&why))?;
                 let pause = backoff.next_pause();
-                tracing::error!(%why, pause_secs = pause.as_secs(), "mail cannot be read: nobody is signed in");
+                tracing::error!(%why, pause_secs = pause.as_secs(), "mail cannot be read: the sign-in failed");
                 tokio::time::sleep(pause).await;
             }
             Err(Error::Server(why)) => {
@@ -237,7 +237,7 @@ fn brought(news: &async_channel::Receiver<UnsolicitedResponse>) -> bool {
 /// Says in the log why the daemon took something not: there is nobody else to tell.
 fn report_refusals(spool: &Spool) {
     for (id, why) in spool.refusals() {
-        tracing::warn!(line = id, why, "the daemon refused what came");
+        tracing::warn!(line = id, why, "the daemon refused a mail");
     }
 }
 
@@ -346,7 +346,7 @@ impl Reader<'_> {
         if tries >= TRIES {
             tracing::error!(
                 uid = raw.uid,
-                "this mail ended the program again and again; it stays in the mailbox, unread"
+                "this mail ended the program repeatedly; it stays in the mailbox, unread"
             );
             self.spool.forget(WORKING);
             return Ok(false);
@@ -370,7 +370,7 @@ impl Reader<'_> {
                     tracing::warn!(
                         uid = raw.uid,
                         why,
-                        "the sender is a stranger: nobody vouches for From"
+                        "the sender is unverified: nothing confirms From"
                     );
                 }
                 threads.write(&line.thread.0, &line.thread.1)?;

@@ -1,5 +1,5 @@
-//! How many addresses and searches were chosen by models that had read untrusted words: each choice says something. A run
-//! and its sub-agents share one count, which ends with the process.
+//! Counts the addresses and searches chosen by models that had read untrusted text, because each choice can leak
+//! information. A run and its sub-agents share one count, which lasts as long as the process.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

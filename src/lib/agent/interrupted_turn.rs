@@ -1,4 +1,4 @@
-//! The end of a turn that broke off, as its transcript has it.
+//! Reads from a transcript where an interrupted turn ended.
 
 use super::tool::ToolOutput;
 use crate::message::{Block, Role, ToolCall, ToolResult};
@@ -9,7 +9,8 @@ use crate::sys;
 pub(super) const INTERRUPTED: &str = "the agent was restarted while this ran: it may or may not have happened; check before you repeat it";
 
 /// Ends the turn of `inbox_id` in the transcript, permanently: a turn without an answer would be taken
-/// for a part of the next question. What nothing was done for is forgotten, unless `keep`. Nothing happens when it has not begun or is ended already.
+/// for a part of the next question. A turn that did nothing yet is dropped, unless `keep`. Nothing happens when it
+/// has not begun or is ended already.
 ///
 /// # Errors
 /// When the transcript cannot be written.

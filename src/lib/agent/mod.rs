@@ -1,4 +1,4 @@
-//! The mind at work: the loop of model and tools, what tools are, and the guards around them.
+//! The agent: the loop of model and tools, the interface of tools, and the guards around them.
 
 mod argument_schema;
 mod ask_owner;

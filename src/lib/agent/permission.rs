@@ -13,10 +13,10 @@
 //! | a search engine ([`Reach::Searches`]) | runs | asks once it would carry what is the owner's |
 //! | what shapes the agent ([`Reach::Asks`]) | asks | asks |
 //!
-//! A call whose every argument is in the owner's own words of this turn runs nevertheless, except for what
-//! shapes the agent, what others would read and what runs files that nobody wanted. In a turn of a guest every tool asks that is the owner's
-//! ([`Rights`]); only a persona reads pages for guests whose whole address they gave it, and none of the owner's own
-//! network that no prompt file and no page of that host names.
+//! A call whose every argument is in the owner's own words of this turn runs nevertheless, except when it changes what
+//! shapes the agent, shows data to others, or runs files of untrusted runs. In a turn of a guest every tool of the owner
+//! asks ([`Rights`]). Only a persona reads pages for guests, if they gave the whole address; pages of the owner's own
+//! network only if a prompt file or a page of that host names the address.
 //!
 //! The settings may say `ask` (always), `allow` (never, except for what shapes the agent) or `off`.
 
@@ -141,7 +141,7 @@ pub struct Asked {
     pub question: Question,
     /// Why it is asked.
     pub why: String,
-    /// What it wants, when it is answered with words.
+    /// The expected answer, if it is a text.
     pub wanted: Option<Wanted>,
 }
 
@@ -161,7 +161,7 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// Returns the owner's no, and why, if they said so.
+    /// Returns the owner's denial, and the reason, if they gave one.
     pub fn said_no(why: Option<&str>) -> Self {
         let why = why.map(|why| format!(": {why}")).unwrap_or_default();
         Self::SaidNo(format!("this was not run: the owner said no{why}"))

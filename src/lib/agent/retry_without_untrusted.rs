@@ -1,6 +1,6 @@
-//! A step in whose request untrusted text is: its calls are marked, and before the owner is asked because of
-//! words that came before this turn's tools, the model is asked once more without them. What it then calls does
-//! not depend on them, and runs.
+//! A step whose request contains untrusted text: its calls are marked. Before the owner is asked because of text from
+//! before this turn's tools, the model is called once more without that text; the calls that it then makes do not
+//! depend on it, and run.
 
 use super::followed::Before;
 use super::more_tools;

@@ -14,7 +14,7 @@ use crate::session;
 use crate::session::addresses;
 use tokio_util::sync::CancellationToken;
 
-/// For whom a call is made.
+/// The person for whom a call is made.
 #[derive(Debug, Clone)]
 pub struct Single {
     /// The run that led to it.
@@ -141,7 +141,7 @@ impl Agent {
         }
     }
 
-    /// Makes a call that nobody is asked about.
+    /// Makes a call that needs no approval.
     pub async fn call(&self, of: &Single, name: &str, input: &Value) -> ToolOutput {
         let offer = self.offer("primary");
         let record = self.audit.begin(

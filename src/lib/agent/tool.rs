@@ -32,7 +32,7 @@ pub struct Context {
     pub run_id: String,
     /// The model's id of the call.
     pub call_id: String,
-    /// Who sends sub-agents; `None` where nobody does.
+    /// Starts sub-agents; `None` where there are none.
     pub spawner: Option<Arc<dyn SubagentSpawner>>,
     /// The session.
     pub session_id: String,
@@ -60,7 +60,7 @@ pub struct Context {
     pub ask_owner: AskOwner,
     /// Ends when the run is stopped.
     pub cancel: CancellationToken,
-    /// Who is told what a tool says while it works.
+    /// The watchers of a tool's output while it runs.
     pub progress: Progress,
 }
 

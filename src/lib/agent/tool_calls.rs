@@ -1,4 +1,4 @@
-//! The calls of a step: run, guarded, written down.
+//! Runs the calls of a step: guarded and recorded.
 
 use std::time::Instant;
 
@@ -293,7 +293,7 @@ impl Running<'_> {
         mut group: Vec<(ToolCall, Fate)>,
         ends: &mut Ends,
     ) -> Result<(), Break> {
-        // Once: what changes repeatedly is not asked about repeatedly.
+        // Once: the owner is not asked again and again about something that keeps changing.
         let mut has_changed = false;
         for (call, fate) in &group {
             has_changed = has_changed || self.has_changed(call, fate).await;

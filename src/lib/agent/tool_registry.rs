@@ -1,4 +1,4 @@
-//! The tools of the daemon, and which of them a turn is offered and may run.
+//! The tools of the daemon, and the selection that a turn is offered and may run.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -38,7 +38,7 @@ pub struct Registry {
     rules: Arc<Rules>,
 }
 
-/// What the settings say of all tools.
+/// The settings for all tools.
 #[derive(Debug, Clone)]
 pub struct Rules {
     /// The tools that no sub-agent may use.
@@ -66,7 +66,7 @@ fn is_on(policies: &BTreeMap<String, Policy>, tool: &Arc<dyn Tool>) -> bool {
     config::policy_of(policies, subject) != Policy::Off
 }
 
-/// Returns the tools of this moment; their names are nobody else's.
+/// Returns the current tools; their names are unique.
 pub type Changing = Arc<dyn Fn() -> Vec<Arc<dyn Tool>> + Send + Sync>;
 
 impl Registry {
@@ -90,7 +90,7 @@ impl Registry {
         }
     }
 
-    /// Returns it with what the settings say of all tools.
+    /// Returns it with the settings for all tools.
     pub fn with_rules(self, rules: Rules) -> Self {
         Self {
             rules: Arc::new(rules),

@@ -1,8 +1,8 @@
-//! The loop: ask the model, write down what it said, run its tools, write down what they said,
-//! until it has nothing more to ask for.
+//! The loop of a turn: call the model, record its answer, run its tools, record their results, until it requests no
+//! more tools.
 //!
-//! Every step is in the transcript, on disk, before the next begins; so a turn that a crash
-//! interrupted continues from there ([`Agent::run`] starts by looking at what is already done).
+//! Every step is in the transcript, on disk, before the next begins, so an interrupted turn continues from there
+//! ([`Agent::run`] starts by checking what is already done).
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -8,11 +8,11 @@
 //! agent-backup/MANIFEST.json    every file with its size and SHA-256
 //! agent-backup/END              SHA-256 of all bytes before it
 //! ```
-//! A plain tar, so that tar, jq and sha256sum read it in ten years. The order in which the stores are read is
-//! the one in which a crash could have left them: what refers to something is read before it, memory.db before
-//! the queue, the spool and the jobs before the queue, the queue before the transcripts. A turn that was under
-//! way is resumed after a restore as after a crash. A home on a disk that is full, or only read, is backed up too: its copies are
-//! made next to the backup or in the directory for temporary files.
+//! It is a plain tar, so that tar, jq and sha256sum can read it in ten years. The stores are read in an order that gives a
+//! state as after a crash: what refers to something is read before it, memory.db before the queue, the spool and the jobs
+//! before the queue, the queue before the transcripts. An interrupted turn is resumed after a restore as after a crash. A
+//! home on a full or read-only disk can be backed up, too: copies are then made next to the backup or in the directory for
+//! temporary files.
 
 mod archive;
 mod collect;

@@ -201,7 +201,7 @@ impl Error {
                 format!("run it as the owner of {0}: `sudo -u agent …`, or give the owner access: `ls -ld {0}`", path.display())
             }
             Self::Io { action: "read", source, .. } if source.kind() == std::io::ErrorKind::NotFound => {
-                "correct the name behind --config, or leave it out".to_owned()
+                "correct the name after --config, or omit it".to_owned()
             }
             Self::Io { path, .. } => {
                 // What was to be made is not there yet: neither ls(1) nor df(1) knows it.
@@ -227,7 +227,7 @@ impl Error {
             }
             Self::NoProviderFile { name, file } => {
                 let file = file.display();
-                format!("create {file} (examples are beside it) or take `{name}` out of `providers.load`")
+                format!("create {file} (examples are next to it), or remove `{name}` from `providers.load`")
             }
             Self::DuplicateModel { name, second, .. } => format!("rename [models.{name}] in {second}"),
             Self::NoPrimary { file, .. } => format!("add a table [models.primary] to {}", file.display()),

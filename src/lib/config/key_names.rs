@@ -63,7 +63,7 @@ impl Display for UnknownKey {
             let (_, by) = split(by);
             return write!(
                 f,
-                "; secrets stand in .env (mode 0600) as NAME=…, and `{by}` is that NAME"
+                "; secrets are in .env (mode 0600) as NAME=…, and `{by}` is that NAME"
             );
         }
         let Some(nearest) = nearest else {
@@ -257,7 +257,7 @@ mod tests {
             (
                 "telegram.bot_token",
                 false,
-                "f:1: unknown key `bot_token` in [telegram]; secrets stand in .env (mode 0600) as NAME=…, and `token_env` is that NAME",
+                "f:1: unknown key `bot_token` in [telegram]; secrets are in .env (mode 0600) as NAME=…, and `token_env` is that NAME",
             ),
             (
                 "telegram.day_usd",

@@ -1,4 +1,4 @@
-//! Texts as vectors, paid by the token: what each request passes before and after, in whichever process.
+//! Embeddings paid by the token: the reservation before each request and the settlement after it, in any process.
 
 use std::sync::Arc;
 use std::time::Instant;

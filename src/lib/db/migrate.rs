@@ -1,6 +1,6 @@
 //! The migration runner: brings the schema of a database up to that of this build, and keeps a copy of what was there.
 //!
-//! The number of migrations that a database has seen stands in its `user_version`.
+//! `user_version` is the number of migrations that a database has had.
 
 use std::path::{Path, PathBuf};
 
@@ -42,7 +42,7 @@ pub fn bring_up(path: &Path, migrations: &[&str]) -> Result<Option<Migrated>, Er
     Ok(Some(Migrated { from, to }))
 }
 
-/// Returns where the database at `path` is kept as it was with schema `schema`.
+/// Returns the path of the copy of the database at `path` with schema `schema`.
 pub fn old_copy(path: &Path, schema: i64) -> PathBuf {
     beside(path, &format!(".schema-{schema}"))
 }

@@ -1,4 +1,4 @@
-//! What Hermes Agent keeps, by its documentation (github.com/NousResearch/hermes-agent, November 2026):
+//! The data of Hermes Agent, according to its documentation (github.com/NousResearch/hermes-agent, November 2026):
 //!
 //! ```text
 //! SOUL.md                    who the agent is
@@ -19,7 +19,7 @@ use crate::jobs::Ask;
 use crate::session::Head;
 use crate::{clock, db, jobs, sys};
 
-/// Returns what of the Hermes in `dir` can be taken into the home.
+/// Returns the data of the Hermes in `dir` that can be imported.
 ///
 /// # Errors
 /// When there is none.

@@ -1,4 +1,4 @@
-//! Moving in from another program: its workspace, memory, jobs, conversations and skills become those of a home.
+//! Importing from another program: its workspace, memory, jobs, conversations and skills become those of a home.
 //!
 //! ```text
 //! openclaw.rs, hermes.rs   read the other's files (never written) → Plan: what can be taken, what cannot and why

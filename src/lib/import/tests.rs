@@ -1,4 +1,4 @@
-//! Homes of the other programs, made up after their documentation.
+//! Homes of the other programs, made from their documentation.
 
 use std::path::Path;
 

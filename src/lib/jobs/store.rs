@@ -1,8 +1,8 @@
-//! `cron/jobs.json`: `{"version":1,"jobs":[…]}`, written whole by the daemon alone, and by hand by its owner.
+//! `cron/jobs.json`: `{"version":1,"jobs":[…]}`, written as a whole by the daemon, and by hand by its owner.
 //!
-//! It is read again whenever it changed. An entry that makes no sense stays as it is and stops no other; a
-//! file that is not JSON is set aside, and the jobs that were known continue. One that was changed a moment ago may be half
-//! written yet, by an editor that saves in place: it is left alone until it is whole, or unchanged for a while.
+//! It is read again whenever it has changed. An invalid entry is kept and does not affect the others. A file that is not
+//! JSON is moved aside, and the known jobs continue. A file that has just changed may be half written, by an editor that
+//! saves in place, so it is not touched until it is valid, or unchanged for a while.
 
 use parking_lot::{Mutex, MutexGuard};
 use std::path::{Path, PathBuf};
@@ -122,7 +122,7 @@ impl Jobs {
         Ok(ids.pop())
     }
 
-    /// Adds a job, in the place of one with the same id.
+    /// Adds a job, or replaces the one with the same id.
     pub fn put(&mut self, job: Job) {
         match self.get_mut(&job.id) {
             Some(old) => *old = job,
@@ -130,7 +130,7 @@ impl Jobs {
         }
     }
 
-    /// Takes the job (or the broken entry) called `id` out; false when there is none.
+    /// Removes the job (or the invalid entry) `id`; false when there is none.
     pub fn remove(&mut self, id: &str) -> bool {
         let before = self.entries.len();
         self.entries.retain(|entry| match entry {
@@ -256,7 +256,7 @@ enum Found {
     Damaged,
 }
 
-/// Returns the jobs of the file at `path`, for those who only look.
+/// Returns the jobs of the file at `path`, read-only.
 ///
 /// # Errors
 /// When it cannot be read, or is not JSON.

@@ -1,12 +1,12 @@
-//! The circuit breakers of all providers: which are down is known for all calls at once. While one is down, one call at a time finds out
-//! whether it is back.
+//! The circuit breakers of all providers: all calls share the knowledge of which are down. While one is down, one call at a
+//! time tests whether it is back.
 //!
 //! ```text
 //! closed ─ a call failed ─→ open until the rest is over ─→ half-open: one call is a probe
 //!    ↑ ─────────────── the probe answers ←──────────────────┘ └→ fails: open again, for longer
 //! ```
-//! What only one model showed (too busy, broke off) is held against that model, what the whole server
-//! showed against all.
+//! A failure of one model (too busy, interrupted) counts against that model, a failure of the whole server against all its
+//! models.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -1,12 +1,11 @@
-//! The model client: which model is asked, how often and for how long, and who answers instead.
+//! The model client: which model is called, how often and for how long, and which fallback takes over.
 //!
 //! ```text
 //! complete ─→ candidates: the model, then its fallbacks; not those that are down (circuit_breaker)
 //!               └ attempt: reduce_request → reserve (refused? stop) → provider → settle
 //! ```
-//! When no candidate can answer now, a call waits a few seconds in place; then it is [`Unavailable`], and whoever asked
-//! suspends the turn.
-//! `transcribe` goes the same way, for speech.
+//! When no candidate can answer now, a call waits for a few seconds; then it is [`Unavailable`], and the caller suspends the
+//! turn. `transcribe` does the same for speech.
 
 mod circuit_breaker;
 mod metered_speech;
@@ -60,7 +59,7 @@ pub struct Prompt {
     pub schema: Option<Arc<serde_json::Value>>,
 }
 
-/// For whom a call is made.
+/// The purpose of a call.
 #[derive(Debug, Clone, Copy)]
 pub struct Purpose<'a> {
     /// The run.
@@ -78,7 +77,7 @@ pub struct Purpose<'a> {
 }
 
 impl Prompt {
-    /// Returns a question that is answered with words, without tools.
+    /// Returns a prompt that is answered with text, without tools.
     pub fn plain(system: Vec<SystemBlock>, messages: Vec<Message>) -> Self {
         Self {
             system,
@@ -134,7 +133,7 @@ pub struct Paid {
     pub duration_ms: u64,
 }
 
-/// Why no answer came.
+/// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A cap or a missing price forbids it.
@@ -209,12 +208,12 @@ impl Client {
         }
     }
 
-    /// Returns the client with those who can listen, by the configured name of their provider.
+    /// Returns the client with the transcription models, by the configured name of their provider.
     pub fn with_speech(self, speech: HashMap<String, Transcriptions>) -> Self {
         Self { speech, ..self }
     }
 
-    /// Returns the client with those who can speak, by the configured name of their provider.
+    /// Returns the client with the speech models, by the configured name of their provider.
     pub fn with_voices(self, voices: HashMap<String, Voices>) -> Self {
         Self { voices, ..self }
     }

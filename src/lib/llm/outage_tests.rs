@@ -1,4 +1,4 @@
-//! What a call does when servers are down, hang or refuse what they are sent.
+//! Calls when servers are down, hang or refuse a request.
 
 use parking_lot::Mutex;
 

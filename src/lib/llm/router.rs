@@ -1,4 +1,4 @@
-//! One call of a model: which one is asked, with which retries, which fallbacks take over (failover), and for how long.
+//! One model call: which model is called, its retries, the fallbacks that take over (failover), and the time limits.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -366,7 +366,7 @@ fn plausible(answer: Response, model: &Model, bytes: u64, max_tokens: u32) -> Re
         model = %model.name,
         tokens = all,
         most,
-        "the server says that the call had more tokens than it can have had: they are estimated"
+        "the server reported more tokens than the call can have had; they are estimated"
     );
     let usage = Usage {
         input_tokens: bytes / 4,

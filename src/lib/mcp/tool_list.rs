@@ -1,5 +1,5 @@
-//! What a server offers, as we take it: each tool under a name of ours, with the reason why it is left
-//! out where it is, and a hash over everything. Pure.
+//! The offer of a server as we use it: each tool under our own name for it, or the reason why it is left out, and a hash over
+//! everything. Pure.
 
 use std::collections::HashSet;
 

@@ -1,4 +1,4 @@
-//! Which tool servers the owner trusts, and what the servers were when the daemon asked them last.
+//! The tool servers that the owner trusts, and the last known state of each.
 //!
 //! ```text
 //! state/mcp-trust.json  see `trust/approved_hashes.rs`                      agent-send --mcp, under its lock

@@ -1,7 +1,7 @@
-//! The neutral vocabulary: what every room above speaks about, as pure data.
+//! The neutral types that all rooms above use, as pure data.
 //!
-//! A conversation is a list of [`Message`]s made of [`Block`]s. No vendor's field name and no
-//! channel's type appears here; `provider/` and `channel/` translate at their own wall.
+//! A conversation is a list of [`Message`]s made of [`Block`]s. No vendor's field name and no channel's type appears here;
+//! `provider/` and `channel/` translate.
 
 mod address;
 mod agent_event;

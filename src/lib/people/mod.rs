@@ -1,11 +1,11 @@
 //! Who may talk to the agent: `people.json`, written under its lock by the daemon (new requests)
 //! and by `agent-send --pair` (the owner's answers), re-read when it changed.
 //!
-//! A stranger gets one code; the owner approves it in a terminal. Who sends the owner code, which
-//! is printed in a terminal, *to* the bot becomes an owner. A damaged file is set aside: then only
-//! those in `agent.toml` may talk, and strangers may ask again.
+//! A stranger gets one code; the owner approves it in a terminal. A person who sends the owner code, which is printed in a
+//! terminal, *to* the bot becomes an owner. A damaged file is moved aside: then only the people in `agent.toml` may talk, and
+//! strangers may ask again.
 //!
-//! It is also the address book: whoever was let in and wrote is known by name from then on.
+//! It is also the address book: people who were let in and have written are known by name.
 
 mod linked_accounts;
 mod pairing;
@@ -267,7 +267,7 @@ impl People {
         all
     }
 
-    /// Returns the one whom `who` means.
+    /// Returns the person whom `who` means.
     ///
     /// # Errors
     /// Why that is nobody, or not clear, in words.

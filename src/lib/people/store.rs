@@ -1,4 +1,4 @@
-//! `people.json` in the hands of one process, and access: what the allowlist and the pairing let a sender do.
+//! `people.json` in one process, and access control: what the allowlist and pairing permit a sender.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -75,7 +75,7 @@ pub fn set_aside(path: &Path) -> Option<Aside> {
 fn words(damaged: &Path, error: Option<&serde_json::Error>) -> String {
     let why = error.map_or_else(String::new, |error| format!(" ({error})"));
     let words = format!(
-        "the list of people was no JSON{why}: until it is mended only the owners in agent.toml are heard, or those that a running daemon knew before; correct {} and rename it to people.json, or delete it to begin with nobody let in and nobody blocked",
+        "people.json was not JSON{why}: until it is repaired, only the owners in agent.toml may talk, or the people that a running daemon knew before; correct {} and rename it to people.json, or delete it to start with nobody let in and nobody blocked",
         damaged.display()
     );
     text::visible(&words)

@@ -1,13 +1,13 @@
-//! The path of a message, a folder a step:
+//! The path of a message, one folder for each step:
 //!
-//! 1. [`intake`]: dedupe and access, one transaction; only then the sender's side is told
+//! 1. [`intake`]: deduplication and access, one transaction; only then is the sender acknowledged
 //! 2. [`schedule`]: messages that belong together become one turn; one lane a session, in order
 //! 3. [`turn`]: session → prompt → agent loop, each step on disk before the next
 //! 4. [`deliver`]: silence, then every part `pending → sending → sent`
 //!
-//! In plan mode the answer of a turn is a graph of tasks, which [`plan`] carries out. [`approvals`] and [`subagents`]
-//! serve a turn that waits, [`suspend`] ends one for a time; [`commands`] never reach the model; [`persist`] says which
-//! failed write is tried again.
+//! In plan mode the answer of a turn is a graph of tasks, which [`plan`] executes. [`approvals`] and [`subagents`] serve a
+//! waiting turn, [`suspend`] ends one for a time; [`commands`] never reach the model; [`persist`] decides which failed write
+//! is retried.
 
 mod approvals;
 mod audit_events;

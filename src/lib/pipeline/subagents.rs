@@ -1,5 +1,5 @@
-//! Sub-agents: a turn starts them, each works in a separate lane, and the turn hears once of their
-//! end: as the result of the call that waits for it, or by an input when the last of a run has ended.
+//! Sub-agents: a turn starts them, each works in a separate lane, and the turn is informed once of their end: by the result
+//! of the call that waits for it, or by an input when the last one of a run has ended.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::{clock, text};
 const MOST: i64 = 8;
 /// Characters of an answer that the parent of a sub-agent reads.
 const ANSWER: usize = 12_000;
-/// How often it is looked whether one has ended, in addition to being told.
+/// How often ended sub-agents are checked for, in addition to notifications.
 const LOOK: Duration = Duration::from_secs(2);
 
 /// Sends the sub-agents of one turn.
@@ -26,7 +26,7 @@ pub(super) struct Sending {
     /// What the turn answers.
     envelope: Envelope,
     run_id: String,
-    /// The model of the turn: it continues with what they bring.
+    /// The model of the turn, which continues with their results.
     model: String,
     /// Whether the turn may see what is the owner's alone.
     owners_alone: bool,

@@ -1,7 +1,7 @@
 //! Providers (vendors' APIs) behind one trait: neutral messages in, neutral answer out, one attempt a call.
 //!
-//! Retry and fallback are above (`llm/`), money in `cost/`; what a vendor calls things stays in its
-//! file. [`repair()`] makes any list of messages a valid request before it is sent.
+//! Retry and fallback are above (`llm/`), costs in `cost/`; a vendor's names stay in its file. [`repair()`] makes any list
+//! of messages a valid request before it is sent.
 
 pub mod anthropic;
 mod api_key;

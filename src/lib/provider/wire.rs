@@ -1,4 +1,4 @@
-//! What every request needs, whatever the vendor: turns merged by role, and names and ids that vendors take.
+//! For requests to all vendors: turns merged by role, and names and ids that vendors accept.
 
 use std::borrow::Cow;
 

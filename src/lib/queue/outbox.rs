@@ -1,4 +1,4 @@
-//! Parts on their way out, and what is known of their arrival.
+//! Pending parts, and what is known of their delivery.
 
 use rusqlite::types::FromSql;
 use rusqlite::{Connection, Row};

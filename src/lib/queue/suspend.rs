@@ -1,5 +1,5 @@
-//! Turns that are suspended: they have no task and no slot, only a row that says when they continue. That is a
-//! time (`wake_at`); the code that suspended them may know sooner that what they wait for is there.
+//! Suspended turns: they have no task and no slot, only a row with the time at which they continue (`wake_at`). The code that
+//! suspended them may wake them earlier.
 //!
 //! A turn that died with the daemon is suspended as well, see [`super::crash_count`].
 
@@ -29,7 +29,7 @@ pub enum WaitsOn {
 pub struct Suspended {
     /// Since when it waits, milliseconds since 1970 UTC; over all its tries.
     pub since: i64,
-    /// When it continues by itself, milliseconds since 1970 UTC.
+    /// When it is woken, milliseconds since 1970 UTC.
     pub wake_at: i64,
     /// What it waits for, in plain words for its sender.
     pub waits_for: String,

@@ -1,9 +1,9 @@
 //! One launcher that is ready for the next command, so that a command does not wait for its namespaces.
 //!
-//! It has read the first of its two lines, which is the same for every command, and has made of it what any launcher
-//! does before it reads the second one: its namespaces, copies of the machine's mounts, an empty network. What a command
-//! may see and do, where paths lead and what is to be masked is told and looked up when there is a command. It serves
-//! one; the next gets a new one, or starts its own. Without commands none is kept: it holds some memory, and mounts.
+//! It has read the first of its two lines, which is the same for every command, and has done what any launcher does before it
+//! reads the second one: created namespaces, copies of the machine's mounts and an empty network. Permissions, path
+//! resolution and masks are determined when there is a command. It serves one command; the next gets a new one, or starts its
+//! own. Without commands none is kept, because it holds some memory, and mounts.
 
 use std::fs::File;
 use std::os::fd::AsFd;
@@ -30,7 +30,7 @@ pub struct Ahead(Arc<Mutex<Slot>>);
 #[derive(Default)]
 struct Slot {
     ready: Option<Ready>,
-    /// How many commands there were; anyone who waits for the time to pass sees whether it is still its turn.
+    /// The number of commands so far; a task that waited compares it to see whether it is still current.
     commands: u64,
 }
 

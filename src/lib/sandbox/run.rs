@@ -340,7 +340,7 @@ impl Running {
     }
 
     /// Lets go of the launcher, which kills what is left and ends, and takes the last output. A
-    /// launcher that takes too long continues by itself: at level `landlock` it alone knows whom to kill.
+    /// launcher that takes too long is left running: at level `landlock` it alone knows which processes to kill.
     async fn finish(mut self, keep: &mut impl FnMut(&[u8])) {
         drop(self.child.stdin.take());
         let ended = timeout(

@@ -1,5 +1,5 @@
-//! The snapshot of a session, `sessions/<sid>.state.json`: the state that its transcript adds up to, and the files that it
-//! was made from. It saves reading the whole transcript again; one that does not fit the files is not used.
+//! The snapshot of a session, `sessions/<sid>.state.json`: the state derived from its transcript, and the files from which it
+//! was derived. It saves reading the whole transcript again; a snapshot that does not match the files is not used.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};

@@ -1,12 +1,12 @@
-//! Skills that the agent proposes. A draft is a file that its owner reads; what makes it a proposal is the hash in
-//! state/learned.json, which no tool reaches: a draft that is another one than was proposed counts for nothing.
+//! Skills that the agent proposes. A draft is a file that the owner reads; the hash in state/learned.json, which no tool can
+//! reach, makes it a proposal: a draft with another hash has no effect.
 //!
 //! ```text
 //! workspace/skills-proposed/NAME/SKILL.md       the draft
 //! workspace/skills-proposed/NAME/before.md      what the last accepted change replaced
 //! ```
-//! Written down in this order: the draft, its record; then the skill, then the end of its record. A crash between the
-//! last two leaves a proposal that says what is there already, and [`Skills::proposals`] ends it.
+//! Written in this order: the draft, its record; then the skill, then the end of its record. A crash between the last two
+//! leaves a proposal of a skill that is already there, and [`Skills::proposals`] closes it.
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -282,7 +282,7 @@ impl Skills {
         let root = learned.root()?;
         let changed = |what: &str| Refused::Changed(format!("{what}; nothing was changed"));
         let draft = text_at(&root, &draft_of(name))?
-            .ok_or_else(|| changed("its draft is not there any more"))?;
+            .ok_or_else(|| changed("its draft no longer exists"))?;
         let sha256 = sha256_hex(draft.as_bytes());
         let is_meant = match what {
             Accept::AsProposed => sha256 == record.sha256,
@@ -412,7 +412,7 @@ impl Skills {
             None => {}
         }
         if catalog.off.iter().any(|off| off.name == name) {
-            return taken(format!("a skill {name} is there and off"));
+            return taken(format!("a skill {name} exists and is disabled"));
         }
         if self.bundled_has(name) {
             return Err(Refused::Ships(name.to_owned()));
@@ -420,7 +420,7 @@ impl Skills {
         let dir = self.learned().workspace.join("skills").join(name);
         match dir.symlink_metadata() {
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
-            _ => taken(format!("skills/{name} is there already")),
+            _ => taken(format!("skills/{name} already exists")),
         }
     }
 

@@ -1,4 +1,4 @@
-//! A copy of a replica as a home of its own, the proof that an agent could start with it, and its way into the place of a home.
+//! A copy of a replica as a home, the proof that an agent could start with it, and moving it into the place of a home.
 
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;

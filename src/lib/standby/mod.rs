@@ -13,9 +13,10 @@
 //! last copy that was proved.
 //!
 //! A push copies the databases aside first and sends them last: the transcripts in a replica are as new as its queue or newer,
-//! as after a crash. How far channels have read is copied before them, then what waits in spools, and sent behind them: no
-//! message falls between the two. A copy of a replica is made in the same order. Not by Litestream 0.5: next to SQLite's automatic checkpoints it loses rows of its replica permanently
-//! (docs/howto/backup.md has figures).
+//! as after a crash. The read positions of channels are copied before the databases, waiting spool files after them and sent
+//! last, so that no message is lost in between. A copy of a replica is made in the same order. Litestream 0.5 is no
+//! alternative: with SQLite's automatic checkpoints it permanently loses rows of its replica (docs/howto/backup.md has
+//! figures).
 //!
 //! A promotion writes its generation into the replica before it changes anything: a primary that reads a newer one than its own
 //! has been replaced and does not run.

@@ -3,8 +3,8 @@
 //! | a kill of a promotion after | leaves |
 //! |---|---|
 //! | the copy | a standby |
-//! | the role is *promoting* | no agent starts here; the promotion is begun again, from a new copy |
-//! | the generation is in the replica | the same; the primary, should it live, runs no more |
+//! | the role is *promoting* | no agent starts here; the promotion starts again, from a new copy |
+//! | the generation is in the replica | the same; the primary, if it is still running, stops |
 //! | the files are in their places | the same |
 //! | the role is *primary* | the primary |
 

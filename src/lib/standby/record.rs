@@ -1,4 +1,4 @@
-//! [`Record`]: what a home knows of its role, in `state/standby.json`. A home without one has no standby and is none.
+//! [`Record`]: the role of a home, in `state/standby.json`. A home without it has no standby and is none.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! [`Standby`]: a home that waits. It looks at what the primary pushes, proves a copy every hour and says both.
+//! [`Standby`]: a waiting home. It checks the pushes of the primary, proves a copy every hour and records both.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};

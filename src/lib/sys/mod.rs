@@ -1,5 +1,5 @@
-//! The ground: files that survive a crash, locks, names that one process holds, the FIFO, a word to
-//! systemd, and whether the clock may be believed.
+//! Operating system services: files that survive a crash, locks, machine-wide names, the FIFO, notifications to systemd, and
+//! whether the clock can be trusted.
 
 pub mod atomic;
 mod blocking;

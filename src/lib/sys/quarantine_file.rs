@@ -1,4 +1,4 @@
-//! Quarantine of a file: one that cannot be understood is renamed and kept. A database is up to three files, see
+//! Quarantine of a file: an unreadable one is renamed and kept. A database is up to three files, see
 //! `db/quarantine.rs`.
 
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! Words to systemd (`sd_notify(3)`): a datagram each to the socket it named, nothing without one.
+//! Notifications to systemd (`sd_notify(3)`): a datagram each to the socket that it names; nothing without one.
 
 use std::ffi::OsString;
 use std::os::linux::net::SocketAddrExt;

@@ -1,4 +1,4 @@
-//! The tools of tool servers: one of ours for each of theirs that the owner trusts now.
+//! The tools of tool servers: a tool of ours for each tool that the owner trusts.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
-//! `cron`, `schedule_message`, `list_scheduled`: jobs and messages at their times. Orders go the way of
-//! `agent-send --job`; the model receives what the daemon replied.
+//! `cron`, `schedule_message`, `list_scheduled`: jobs and scheduled messages. They send commands like `agent-send --job`; the
+//! model receives the daemon's reply.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! What a tool server asks while a call of it runs: the owner, as a question of the server's that is answered with words; a
-//! model, within what the settings allow, with nothing of the conversation and without tools.
+//! Requests of a tool server during a call: to the owner, as a question of the server that is answered with text; to a model,
+//! as far as the settings allow, without the conversation and without tools.
 
 use std::sync::Arc;
 

@@ -1,11 +1,11 @@
-//! Speech: words become a voice message, by a program on this machine or by the model of `[routing] text_to_speech`;
-//! and the tool `tts`.
+//! Speech: text becomes a voice message, by a program on this machine or by the model of `[routing] text_to_speech`; and the
+//! tool `tts`.
 //!
-//! The program runs without network in a separate directory below `state/downloads`, which goes when it ends:
+//! The program runs without network in a separate directory below `state/downloads`, which is removed when it ends:
 //!
 //! ```text
-//! voice-ID/text   the words
-//! voice-ID/out    what the program leaves: OGG with Opus, MP3 or M4A
+//! voice-ID/text   the text
+//! voice-ID/out    the program's output: OGG with Opus, MP3 or M4A
 //! ```
 
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! Tools with typed arguments: the schema that a provider is sent and the parser of a call both come from one type.
+//! Tools with typed arguments: the schema for the provider and the parser of a call are made from one type.
 
 use std::borrow::Cow;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! The origin of a block of a conversation. It is recorded with the block and copied with its text:
 //! to answers, summaries, reports, files, memories.
 //!
-//! docs/security.md has the table: what marks a block, what a mark stops, what clears it.
+//! docs/security.md has the rules: what marks a block, what a mark prevents, what clears it.
 
 use serde::{Deserialize, Deserializer, Serialize};
 

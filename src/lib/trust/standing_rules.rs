@@ -1,5 +1,5 @@
-//! What the owner allowed permanently, with "always": rules that a question showed, each by its digest. The agent's
-//! tools cannot reach the file; anyone who edits it takes a rule back.
+//! What the owner allowed permanently, with "always": rules that a question showed, each by its digest. The agent's tools
+//! cannot reach the file; edit it to revoke a rule.
 //!
 //! ```text
 //! state/rules.json   {"v":1,"rules":{DIGEST:{"rule":"message to @ana","at":MS}}}

@@ -1,5 +1,5 @@
-//! Before the older part of a conversation is summarized, the model may keep what matters of it: a side
-//! conversation of at most eight steps, in a copy of the history, that nobody is sent.
+//! The memory flush: before the older part of a conversation is summarized, the model may save important points
+//! of it, in a side conversation of at most eight steps on a copy of the history. Nothing of it is sent to anyone.
 
 use crate::agent::followed::Before;
 use crate::agent::more_tools;
@@ -50,7 +50,7 @@ struct Flushed {
 
 impl Running<'_> {
     /// Lets the model keep what matters, unless that was done since the last compaction. Once
-    /// an answer came it is done, whatever goes wrong after it: it is not to be paid for repeatedly.
+    /// an answer came it is done, whatever fails afterwards, so that it is not paid for again.
     pub(in crate::agent) async fn flush_once(&mut self, at: Thresholds) -> Result<(), Break> {
         let can_keep = ["memory_write", "write"]
             .iter()

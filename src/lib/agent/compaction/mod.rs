@@ -3,9 +3,9 @@
 //! ```text
 //! consolidate the facts → flush (once a cycle) → summarise → one `compaction` event → index
 //! ```
-//! Nothing is lost: the event only says what is no longer sent, the lines above it stay, and a crash
-//! anywhere leaves either no compaction or one. It ends always: what does not shrink by a fifth is cut
-//! without a model.
+//! Nothing is lost: the event only records what is no longer sent, and the lines above it stay. A crash leaves
+//! either no compaction or a complete one. Compaction always terminates: a conversation that does not shrink by
+//! a fifth is cut without a model.
 
 mod cut;
 mod flush;
@@ -273,7 +273,7 @@ impl Running<'_> {
         if !self.harvest().await? && need == Need::Perhaps && self.size() < at.hard_at {
             tracing::warn!(
                 session = self.session.id(),
-                "no facts could be drawn: the conversation is summed up later"
+                "no facts could be extracted: the conversation is summarized later"
             );
             return Ok(Room::Enough);
         }
@@ -288,7 +288,7 @@ impl Running<'_> {
             before,
             after,
             ?by,
-            "the older part of a conversation was summed up"
+            "the older part of a conversation was summarized"
         );
         self.session
             .append(vec![Kind::Compaction(compaction)], true)
@@ -353,7 +353,7 @@ impl Running<'_> {
                     tracing::warn!(
                         session = self.session.id(),
                         %why,
-                        "the conversation is summed up later"
+                        "the conversation is summarized later"
                     );
                     return Ok(None);
                 }
@@ -368,7 +368,7 @@ impl Running<'_> {
                     tracing::warn!(
                         session = self.session.id(),
                         why,
-                        "no model summed the conversation up"
+                        "no model could summarize the conversation"
                     );
                     (
                         summary_request::statistics(

@@ -1,4 +1,4 @@
-//! `agent-daemon run`: opens the daemon, serves until something ends it, and takes it apart.
+//! `agent-daemon run`: starts the daemon, serves until something ends it, and shuts it down.
 
 use std::io::IsTerminal;
 use std::time::Duration;
@@ -82,7 +82,7 @@ struct Signals {
 impl Signals {
     fn listen() -> Result<Self, Failure> {
         let listen = |kind| {
-            signal(kind).map_err(|error| Failure::io(format!("signals cannot be heard: {error}")))
+            signal(kind).map_err(|error| Failure::io(format!("cannot listen for signals: {error}")))
         };
         Ok(Self {
             terminate: listen(SignalKind::terminate())?,
@@ -248,7 +248,7 @@ impl Daemon {
                 false
             }
             Err(error) => {
-                tracing::debug!(%error, "the lock of the home cannot be looked at");
+                tracing::debug!(%error, "the lock of the home cannot be checked");
                 true
             }
         }
@@ -279,7 +279,7 @@ impl Daemon {
         tracing::info!("ending: running turns may finish");
         self.systemd.say(match end {
             End::Exit(_) => "STOPPING=1\nSTATUS=ending: running turns may finish",
-            End::Restart => "STATUS=restarting, to forget: running turns may finish",
+            End::Restart => "STATUS=restarting, to erase: running turns may finish",
         });
         self.pipeline.closing().cancel();
         while tasks.parts.join_next().await.is_some() {}

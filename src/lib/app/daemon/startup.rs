@@ -1,4 +1,4 @@
-//! The start of the daemon: lock → what is to be erased → FIFO → stores → settings → recovered work.
+//! The start of the daemon: lock → pending erasures → FIFO → stores → settings → recovered work.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -154,8 +154,11 @@ fn erase(home: &Home, env: &Environment, systemd: &Systemd) -> Result<Vec<String
     let (done, is_over) = std::sync::mpsc::channel::<()>();
     std::thread::scope(|scope| {
         scope.spawn(move || {
-            while is_over.recv_timeout(ERASE_BEAT) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
-                systemd.say("WATCHDOG=1\nEXTEND_TIMEOUT_USEC=60000000\nSTATUS=erasing what is to be forgotten");
+            while is_over.recv_timeout(ERASE_BEAT)
+                == Err(std::sync::mpsc::RecvTimeoutError::Timeout)
+            {
+                systemd
+                    .say("WATCHDOG=1\nEXTEND_TIMEOUT_USEC=60000000\nSTATUS=erasing forgotten text");
             }
         });
         let reports = orders
@@ -178,7 +181,7 @@ fn or_quarantine<T>(
         Err(error @ db::Error::Damaged { .. }) => {
             let aside = db::set_aside(path)?;
             let trouble = format!(
-                "{error}; it was set aside as {}, what was open in it is not handled",
+                "{error}; it was moved aside as {}; its open messages are not handled",
                 aside.display()
             );
             tracing::error!("{trouble}");

@@ -1,4 +1,4 @@
-//! May anything still be spent?
+//! Checks whether the caps leave anything to spend.
 
 use std::sync::Arc;
 

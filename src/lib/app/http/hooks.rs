@@ -2,10 +2,10 @@
 //!
 //! ```text
 //! known? 404 → secret or signature? 401 (429 after many) → body ≤ 1 MiB? 413 → signed by it? 401 → too often? 429
-//!   → JSON, a form or text → template → an event of untrusted words, once a delivery
+//!     → JSON, a form or text → template → an event of untrusted text, once for each delivery
 //! ```
-//! Anyone who knows a hook's secret may tell of events and nothing else: it opens no other route, and its words never
-//! count as the owner's.
+//! Anyone who knows a hook's secret may report events and nothing else: the secret opens no other route, and the text never
+//! counts as the owner's.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;

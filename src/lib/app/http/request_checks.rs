@@ -1,5 +1,5 @@
-//! Checks of every request, in this order: host name and origin; the token; the end of the
-//! daemon; how often. What comes after it is the owner's.
+//! Checks every request, in this order: host name and origin; the token; whether the daemon is ending; the rate limit.
+//! A request that passes comes from the owner.
 
 use std::net::IpAddr;
 use std::panic::AssertUnwindSafe;
@@ -28,7 +28,7 @@ use crate::clock;
 
 /// The one path that strangers get an answer from: that we are there, and nothing else.
 const OPEN: &str = "/api/v1/status";
-/// Strangers are told of in the log once in so many milliseconds.
+/// The interval between log entries about strangers, milliseconds.
 const TELL: i64 = 60_000;
 
 /// Lets a request pass, or answers it.

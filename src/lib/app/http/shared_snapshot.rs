@@ -1,5 +1,5 @@
-//! One look at the home for all who ask at the same time, and for those who ask before anything has changed. An answer
-//! shows what was there when its request came, or later; a hundred requests at once cost two looks, or none.
+//! A snapshot of the home that simultaneous requests share, and later ones until something changes. An answer shows the
+//! state at the time of its request, or a later one; a hundred simultaneous requests cost two snapshots, or none.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;

@@ -1,5 +1,5 @@
-//! What may be behind the words of a command line, for the completions of the shells: `agent-send --complete
-//! WORDS` prints one candidate a line, and nothing where any word may stand.
+//! Candidates for the completions of the shells: `agent-send --complete WORDS` prints one candidate a line, and nothing
+//! where any word is possible.
 
 use crate::app::cli::{Failure, Shared};
 use crate::app::documents;

@@ -158,7 +158,7 @@ fn parse_words(name: &str, words: &[String], program: &[String]) -> Result<Entry
         keys.insert(key.to_owned(), value);
     }
     if keys.contains_key("command") == keys.contains_key("url") {
-        return Err("a server has a command behind --, or url=ADDRESS".to_owned());
+        return Err("a server needs a command after --, or url=ADDRESS".to_owned());
     }
     let keys = with_registry(keys);
     Ok(Entry {
@@ -196,7 +196,7 @@ fn with_registry(mut keys: toml::Table) -> toml::Table {
 /// Reads a document as other programs have it: `mcpServers`, or VS Code's `servers`, or the servers alone.
 fn parse_document(bytes: &[u8]) -> Result<Vec<Entry>, String> {
     let document: Value = text::json::parse(bytes)
-        .map_err(|error| format!("this is no JSON with \"mcpServers\": {error}"))?;
+        .map_err(|error| format!("this is not JSON with \"mcpServers\": {error}"))?;
     let servers = ["mcpServers", "servers"]
         .iter()
         .find_map(|key| document.get(key))
@@ -230,7 +230,7 @@ fn parse_server(name: &str, server: &Value) -> Result<Entry, String> {
             let mut command = vec![program.to_owned()];
             if !server["args"].is_null() {
                 let Some(arguments) = words("args") else {
-                    return wrong("`args` must be a list of texts");
+                    return wrong("`args` must be a list of strings");
                 };
                 command.extend(arguments);
             }
@@ -243,7 +243,7 @@ fn parse_server(name: &str, server: &Value) -> Result<Entry, String> {
     let env = server["env"].as_object().unwrap_or(&empty);
     for (variable, value) in env {
         let Some(value) = value.as_str() else {
-            return wrong("the values of `env` must be texts");
+            return wrong("the values of `env` must be strings");
         };
         let value = without_end(value);
         if !is_reference(value) {
@@ -425,7 +425,7 @@ fn show(
     if !(std::io::stdin().is_terminal() && std::io::stdout().is_terminal()) {
         return Ok(Exit::Ok);
     }
-    let question = "Does the agent get these tools? What they say is an instruction to its model.";
+    let question = "Trust these tools? Their descriptions are instructions to the model.";
     if cli::confirms(&format!("{question} ({exactly})"))? {
         let trusted = crate::mcp::approved_hashes(&context.home.trusted_servers());
         trusted.decide(name, Decision::Trust(offer.sha256.clone()), clock::now_ms())?;

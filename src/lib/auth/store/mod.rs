@@ -23,7 +23,7 @@ const VERSION: u64 = 1;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Entry {
     pub key: Option<Secret>,
-    /// Whether nobody could say that the key is good when it was stored.
+    /// Whether the key could not be verified when it was stored.
     pub unverified: bool,
     pub tokens: Option<Tokens>,
 }
@@ -37,7 +37,7 @@ pub struct Tokens {
     pub expires_at: Option<i64>,
     /// When it was got, milliseconds since 1970 UTC.
     pub obtained_at: Option<i64>,
-    /// What it is good for, in the issuer's words.
+    /// Its scope, in the issuer's words.
     pub scope: Option<String>,
     /// Where it is renewed.
     pub token_url: String,

@@ -1,4 +1,4 @@
-//! Lays the layers over each other and remembers where each value came from.
+//! Merges the layers of settings, and records the origin of each value.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -194,7 +194,7 @@ pub fn load_config(home: &Home, env: &Environment) -> Result<Config, Error> {
     Ok(layers.config)
 }
 
-/// Returns the names of the providers that a start would load, and who says so.
+/// Returns the names of the providers that a start would load, and the reason.
 ///
 /// # Errors
 /// As [`load`], without those of providers.

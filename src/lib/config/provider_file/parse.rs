@@ -1,4 +1,4 @@
-//! One provider file as it is written, and what it means.
+//! Parses a provider file.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! `[telegram]` and `[http]`: the doors.
+//! `[telegram]` and `[http]`.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -27,7 +27,7 @@ pub struct Telegram {
     pub allow_from: Vec<i64>,
     /// Whether an answer is shown while it is written; default `off`.
     pub stream: Stream,
-    /// Whether what the agent says in addition to calls of tools is a separate message, before they run; default false.
+    /// Whether text together with tool calls is sent as a separate message before they run; default false.
     pub interim: bool,
     /// Whether "typing" is shown while it works; default true.
     pub typing: bool,
@@ -41,12 +41,12 @@ pub struct Telegram {
     pub reply_to_mode: ReplyTo,
     /// The emoji put on a message that waits behind a turn; empty = none; default `👀`.
     pub ack_reaction: String,
-    /// Which groups are heard; default `allowlist`.
+    /// Which groups are read; default `allowlist`.
     pub group_policy: GroupPolicy,
     /// Names by which it is called in groups, in addition to its @username; default none. They are whole
     /// words, in any letter case.
     pub aliases: Vec<String>,
-    /// The groups that are heard, by chat id (`-100…`, in quotes); default none.
+    /// The groups that are read, by chat id (`-100…`, in quotes); default none.
     pub groups: BTreeMap<String, Group>,
 }
 
@@ -150,7 +150,7 @@ pub enum ReplyTo {
     All,
 }
 
-/// Which groups are heard.
+/// Which groups are read.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum GroupPolicy {
@@ -161,7 +161,7 @@ pub enum GroupPolicy {
     Disabled,
 }
 
-/// `[telegram.groups."ID"]`, `[channels.NAME.groups."ID"]`: a group that is heard.
+/// `[telegram.groups."ID"]`, `[channels.NAME.groups."ID"]`: a group that is read.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, expecting = "a table")]
 pub struct Group<Id = i64> {

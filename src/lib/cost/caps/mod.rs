@@ -1,14 +1,14 @@
-//! The limits a call is checked against before it is made, in the transaction that reserves it: so that
-//! parallel payers cannot exceed one together.
+//! The limits that a call is checked against in the transaction that reserves it, so that parallel calls cannot exceed a
+//! limit together.
 //!
-//! | limit | what is summarized |
+//! | limit | what is summed |
 //! |---|---|
-//! | `day_usd`, `month_usd` | everything since the local midnight, or the first of the month; calls that others than the owner have made leave the last fifth of it |
-//! | `session_usd` | the session and the sub-agents it sent; not what is remembered of it |
-//! | `message_usd` | the run of the message: its sub-agents and their reports pay for it too |
+//! | `day_usd`, `month_usd` | everything since the local midnight, or the first of the month; calls made for others than the owner leave the last fifth of it |
+//! | `session_usd` | the session and its sub-agents; not consolidation and search vectors |
+//! | `message_usd` | the run of the message, including its sub-agents and their reports |
 //! | `job_usd` and a job's `budget_usd` | the run of the job, likewise |
 //! | a sub-agent's `budget_usd` | its own session |
-//! | a tool server's `sampling_usd` | what it asked of models in one run |
+//! | a tool server's `sampling_usd` | its sampling requests in one run |
 
 use rusqlite::{Connection, ToSql};
 
@@ -49,7 +49,7 @@ pub enum Refusal {
     },
     /// A cap is set and the model has no price.
     #[error(
-        "the model {model} has no price, so no limit could be kept; write its price, or for a free one: {line}"
+        "the model {model} has no price, so no limit can be enforced; set its price, or for a free model: {line}"
     )]
     Unpriced {
         /// The model.

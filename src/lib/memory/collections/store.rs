@@ -1,4 +1,4 @@
-//! A collection that is open: its schema in the database, and what of it is ours.
+//! An open collection: its schema in the database, and what this host has in it.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! What a file of the workspace states.
+//! The statements of a file in the workspace.
 
 use super::transcripts::{Speaker, Utterance};
 use crate::memory::extract;

@@ -1,4 +1,4 @@
-//! Erases words permanently: the caller holds the locks of the daemon and of `agent-consolidate`.
+//! Erases text permanently: the caller holds the locks of the daemon and of `agent-consolidate`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

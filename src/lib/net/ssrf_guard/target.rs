@@ -1,5 +1,5 @@
-//! Where an address leads, before anybody is asked: parsed once, as the parser normalises it, and held
-//! against the rules. Odd spellings of hosts (numbers, percent signs, other alphabets) are gone after that.
+//! The target of an address, before any request: parsed and normalized once, and checked against the rules. After that there
+//! are no odd spellings of hosts (numbers, percent signs, other alphabets).
 
 use std::net::IpAddr;
 
@@ -31,7 +31,7 @@ impl Origin {
     }
 }
 
-/// What may be fetched from in addition to the public net's usual ports.
+/// What may be fetched in addition to public addresses at the usual ports.
 #[derive(Debug, Clone, Default)]
 pub struct Rules {
     ports: Vec<u16>,

@@ -1,4 +1,4 @@
-//! The text of an approval question: the text, the buttons, the id. Pure.
+//! An approval question as a message: its text, its buttons, its id. Pure.
 
 use crate::message::approval_reply::{YES_OR_NO, choice};
 use crate::message::{Approval, Button, Source, Wanted};

@@ -56,7 +56,7 @@ impl Pipeline {
         self.sessions.put(session);
         match &made {
             Room::Failed(reason) if !asked => {
-                let words = format!("a conversation could not be summed up: {reason}");
+                let words = format!("a conversation could not be summarized: {reason}");
                 self.note_trouble_of(SUMMARIES, &words);
             }
             // Who asked is told.
@@ -86,17 +86,17 @@ impl Pipeline {
                     }
                 };
                 format!(
-                    "Older messages are summed up: {} tokens became {}.{how}",
+                    "Older messages were summarized: {} tokens became {}.{how}",
                     tokens(before),
                     tokens(after)
                 )
             }
-            Room::Enough => "There is nothing to sum up yet.".to_owned(),
+            Room::Enough => "There is nothing to summarize yet.".to_owned(),
             Room::Stopped => return Ok(Step::Stopped),
             // The person asked is told: no trouble that doctor tells of for an hour.
             Room::Failed(reason) => {
                 tracing::warn!(session = %envelope.session_key, reason, "a conversation could not be compacted");
-                let why = format!("The conversation was not summed up: {reason}.");
+                let why = format!("The conversation was not summarized: {reason}.");
                 return Ok(Step::done(declined(envelope, &why)));
             }
         };

@@ -13,7 +13,7 @@ pub(crate) enum Step {
     Turn(TurnInputs),
     /// Something else, which is done.
     Done(Box<Outcome>),
-    /// Something that was stopped; the code that stopped it has recorded that.
+    /// A stopped command; whoever stopped it has recorded that.
     Stopped,
 }
 

@@ -70,7 +70,7 @@ impl Pipeline {
             "Here"
         };
         let text = format!(
-            "{now} `{model}` answers. There are: {}; `/model default` goes back to the usual one.",
+            "{now} `{model}` answers. There are: {}; `/model default` returns to the usual one.",
             names.join(", ")
         );
         Ok(said(envelope, &text, None))

@@ -1,4 +1,4 @@
-//! `/stop`: cancels the turns that run or wait, of one conversation, of all, or of one message.
+//! `/stop`: cancels running and waiting turns: of one conversation, of all, or of one message.
 
 use std::collections::HashSet;
 use std::sync::Arc;

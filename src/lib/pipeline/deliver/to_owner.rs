@@ -1,4 +1,4 @@
-//! Words of the daemon itself: without a model, no matter who caused them, each once.
+//! Messages of the daemon itself to the owner: without a model, each once.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Lines of a channel process: they become the same messages as those of any channel, and are handled alike.
+//! Lines of a channel process, converted to the same messages as those of any channel.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! Requests of the HTTP API taken in: orders like those of the shell, but what makes no sense is refused at
-//! once and stored nowhere, because the caller is still there to hear why.
+//! Accepts requests of the HTTP API: commands like those of the shell, but an invalid one is refused at once and not stored,
+//! because the caller is waiting for the answer.
 
 use super::shell::Input;
 use crate::control;

@@ -1,5 +1,4 @@
-//! Commands of the shell taken in: whom they mean, which conversation they belong to, and where
-//! the reply goes.
+//! Accepts commands of the shell: their recipient, their conversation, and the destination of the reply.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! One task, carried out: what it leads to is stored in the transaction that records it as done.
+//! Executes a task: its result is stored in the transaction that records it as done.
 
 use std::sync::Arc;
 
@@ -280,7 +280,7 @@ impl Pipeline {
         }))
     }
 
-    /// Returns true when nothing is said any more to the one whom a plan answers.
+    /// Returns true when the partner of a plan no longer receives messages.
     async fn refuses(self: &Arc<Self>, ready: &ReadyTask) -> bool {
         let Some(id) = Address::parse(&ready.envelope.sender.id) else {
             return false;

@@ -1,5 +1,4 @@
-//! The conversation that a turn continues with: when the old one is over because of the time that has
-//! passed, a new one.
+//! The conversation of a turn: a new one when the old one has expired.
 
 use std::sync::Arc;
 

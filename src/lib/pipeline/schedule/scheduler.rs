@@ -1,7 +1,6 @@
 //! Step 2, lanes: each session's turns one after the other, sessions side by side.
 //!
-//! [`Lanes`] decides and does nothing else; [`drive`] does what it decides. A panic in a turn or a command ends
-//! that one alone.
+//! [`Lanes`] only decides; [`drive`] acts on its decisions. A panic in a turn or a command ends only that one.
 
 use std::pin::pin;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! What the agent says in addition to its calls of tools ("I will look that up"), as a separate message before they run.
-//! It is a courtesy: after a crash it may be missing, and it is never said twice.
+//! Text that the agent writes together with tool calls ("I will look that up"), sent as a separate message before they run.
+//! After a crash it may be missing; it is never sent twice.
 
 use std::sync::Arc;
 

@@ -1,5 +1,4 @@
-//! Step 3, turn: one input, from its start to the transaction that marks it done and stores what
-//! is to be said.
+//! Step 3, turn: one input, from its start to the transaction that marks it done and stores the reply.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -107,7 +106,7 @@ pub(crate) async fn run(
     }
 }
 
-/// With what a turn begins, in addition to its messages.
+/// The context with which a turn begins, in addition to its messages.
 struct Given {
     heard: Heard,
     /// A newer message is answered instead.
@@ -660,7 +659,7 @@ impl Pipeline {
         }
         let people = self.people.read().unwrap_or_default();
         if let Some(person) = id.strip_prefix(JOINED) {
-            // Anyone who has one of the ids reads all of it.
+            // Anyone who has one of the ids can read all of it.
             let session = &live.config.session;
             let is_known = session.identity_links.contains_key(person);
             let links = session.identity_links.get(person).into_iter().flatten();
@@ -698,7 +697,7 @@ fn same_person(live: &Live, people: &People, envelope: &Envelope) -> Vec<String>
     ids
 }
 
-/// Takes back the choice of a model that is configured no more, and returns what the owner is notified of it.
+/// Revokes the choice of a model that is no longer configured, and returns the notice for the owner.
 async fn leave_gone_model(
     live: &Live,
     envelope: &Envelope,
@@ -717,7 +716,7 @@ async fn leave_gone_model(
     }
     let answers = model_for(live, envelope, session);
     Some(format!(
-        "The model `{gone}` of this conversation is not configured any more: `{answers}` answers. /model chooses another"
+        "The model `{gone}` of this conversation is no longer configured: `{answers}` answers. /model selects another"
     ))
 }
 

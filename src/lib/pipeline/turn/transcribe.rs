@@ -1,5 +1,4 @@
-//! Recordings become words: by a program on this machine, or else by the model of
-//! `routing.speech_to_text`.
+//! Transcribes recordings: by a program on this machine, or else by the model of `routing.speech_to_text`.
 //!
 //! The program is the owner's and the recording is anybody's: it runs without network in a directory
 //! of its own next to the recording, `words-ID`, which goes when it ends:

@@ -395,7 +395,7 @@ impl Endpoint {
             return Err(Error::Missing {
                 host: self.host(),
                 status: status.as_u16(),
-                message: "a web page came instead of an answer: is base_url right?".to_owned(),
+                message: "the answer is a web page: is base_url right?".to_owned(),
             });
         }
         if status.is_success() {

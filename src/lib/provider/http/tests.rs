@@ -1,4 +1,4 @@
-//! What a failure means, whatever the vendor; Anthropic's provider stands for both.
+//! The meaning of failures, for all vendors; tested with Anthropic's provider.
 
 use serde_json::json;
 

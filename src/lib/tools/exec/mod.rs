@@ -1,4 +1,4 @@
-//! `exec`: run a shell command behind the sandbox.
+//! `exec`: run a shell command in the sandbox.
 
 mod environment;
 mod files_in_command;
@@ -68,7 +68,7 @@ pub struct ExecSettings {
     pub env: Vec<(String, String)>,
     /// Megabytes of the disk that they leave free.
     pub reserve_mb: u64,
-    /// Programs that they find, of those the model is told of.
+    /// The well-known programs that commands find.
     pub programs: Vec<&'static str>,
 }
 
@@ -568,7 +568,7 @@ fn report(outcome: sandbox::Outcome, seconds: u64) -> ToolOutput {
         Status::Exited(code) => format!("[exit {code}]"),
         Status::Signaled(signal) => format!("[killed by signal {signal}]"),
         Status::OutOfMemory => "[killed: its processes together held too much memory]".to_owned(),
-        Status::DiskFull => "[killed: it left less of the disk free than [media] reserve_mb says; what it wrote is still there]".to_owned(),
+        Status::DiskFull => "[killed: it left less disk space free than [media] reserve_mb; what it wrote is still there]".to_owned(),
         Status::TimedOut => format!("[timed out after {seconds} s]"),
         Status::Cancelled => "[stopped]".to_owned(),
     };

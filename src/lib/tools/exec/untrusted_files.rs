@@ -1,13 +1,14 @@
 //! Untrusted files of the workspace in a command of a turn that read nothing untrusted.
 //!
-//! | file | to the command |
+//! | file | for the command |
 //! |---|---|
-//! | received, fetched or written at the owner's wish | open; when it is opened, output and what was changed are untrusted |
+//! | received, fetched or written at the owner's wish | open; when it is opened, the output and all changes are untrusted |
 //! | written by an untrusted run, a document | the same |
-//! | written by an untrusted run, else: it may be run | closed but for a yes; the owner is asked when the command names it, or wrote it |
+//! | written by an untrusted run, any other: it may be run | closed without approval; the owner is asked when the command names it, or wrote it |
 //!
-//! A yes to a command is one to the files that the question named, as they are, and to what this command makes of the
-//! documents of untrusted runs while these stay as they are. In a run that had read untrusted text it is one to the files alone.
+//! Approval of a command covers the files that the question names, in their current content, and what this command produces
+//! from documents of untrusted runs while these are unchanged.
+//! In a run that has read untrusted text it covers the files alone.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::Metadata;

@@ -1,4 +1,4 @@
-//! What the three tools do to real directories.
+//! Tests of the three tools with real directories.
 
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::PathBuf;

@@ -1,5 +1,5 @@
-//! `memory_forget`: what no longer counts because the owner wants it so. Words erased permanently are the owner's own affair,
-//! in a shell: `agent-consolidate forget --hard`.
+//! `memory_forget`: forgets at the owner's wish. Only the owner can erase text permanently, in a shell:
+//! `agent-consolidate forget --hard`.
 
 use std::fmt::Display;
 use std::sync::Arc;
@@ -91,7 +91,7 @@ fn forget_fact(needs: &Needs, viewer: &Viewer, words: &str) -> ToolOutput {
 
 fn forget_one(needs: &Needs, fact: Box<Fact>) -> Result<String, String> {
     let told = format!(
-        "forgotten: {} (it stood in {}:{})",
+        "forgotten: {} (it was in {}:{})",
         fact.said(),
         visible(&fact.source),
         fact.source_line
@@ -101,7 +101,7 @@ fn forget_one(needs: &Needs, fact: Box<Fact>) -> Result<String, String> {
             needs.memory.tell_news();
             Ok(told)
         }
-        Ok(Err(_)) => Err("facts are just being drawn; try again in a minute".to_owned()),
+        Ok(Err(_)) => Err("facts are being extracted; try again in a minute".to_owned()),
         Err(error) => Err(error.to_string()),
     }
 }

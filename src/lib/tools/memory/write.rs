@@ -1,4 +1,4 @@
-//! `memory_write` and `remember`: what the agent keeps permanently, for its owner or of a person.
+//! `memory_write` and `remember`: store memories permanently, for the owner or about a person.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! The web: `web_fetch` reads a page, `web_search` finds some. Every byte goes through one guarded way out
-//! ([`crate::net::Guard`]), and HTML is taken apart in a process that can do nothing else.
+//! The web: `web_fetch` reads a page, `web_search` searches. All requests go through the SSRF guard ([`crate::net::Guard`]),
+//! and HTML is parsed in a process that can do nothing else.
 
 mod cache;
 mod content_type;

@@ -35,7 +35,7 @@ pub(super) struct Backup {
     /// Keep only the newest N backups of the directory PATH
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     keep: Option<u16>,
-    /// With .env and the keys that login stored: anyone who has the file has your keys
+    /// Include .env and the keys that login stored: anyone who has the file has your keys
     #[arg(long)]
     with_secrets: bool,
     /// Do not encrypt, whatever agent.toml says
@@ -46,16 +46,16 @@ pub(super) struct Backup {
 /// What `agent-daemon restore` takes.
 #[derive(Debug, Args)]
 pub(super) struct Restore {
-    /// The backup; of a directory the newest one in it; `-` for standard input
+    /// The backup; from a directory the newest one in it; `-` for standard input
     #[arg(value_name = "PATH", value_hint = clap::ValueHint::AnyPath)]
     path: PathBuf,
-    /// Then open everything and answer a question from its memory
+    /// Then open everything and answer a question from the memory
     #[arg(long)]
     verify: bool,
     /// The key file of an age-encrypted backup
     #[arg(long, value_name = "KEYFILE", value_hint = clap::ValueHint::FilePath)]
     identity: Option<PathBuf>,
-    /// Check every byte of the backup, write nothing
+    /// Only check every byte of the backup
     #[arg(long, conflicts_with = "verify")]
     dry_run: bool,
 }
@@ -81,7 +81,7 @@ fn note(home: &Home, wanted: &Backup, failure: Option<&Failure>) {
         None => record.made(command, wanted.keep.is_some(), now),
     }
     if let Err(error) = record.write(home) {
-        cli::err(&format!("warning: doctor does not hear of this: {error}"));
+        cli::err(&format!("warning: doctor cannot report this: {error}"));
     }
 }
 
@@ -186,7 +186,7 @@ fn directory(path: &Path, keep: Option<u16>) -> Result<Option<PathBuf>, Failure>
         return Ok(Some(path.to_owned()));
     }
     if keep.is_some() {
-        let message = format!("--keep wants a directory, and {} is a file", path.display());
+        let message = format!("--keep needs a directory, but {} is a file", path.display());
         return Err(Failure::usage(message).hint("agent-daemon backup --help"));
     }
     Ok(None)
@@ -229,7 +229,7 @@ impl Source<'_> {
 fn to_stdout(shared: &Shared, source: &Source<'_>, keep: Option<u16>) -> Result<Exit, Failure> {
     if keep.is_some() {
         return Err(Failure::usage(
-            "--keep wants a directory, and - is standard output",
+            "--keep needs a directory, but - is standard output",
         ));
     }
     if io::IsTerminal::is_terminal(&io::stdout()) {
@@ -303,12 +303,14 @@ fn may_replace(path: &Path) -> Result<(), Failure> {
     }
     let why = match (Program::of_file(path)?, Contents::open(path)) {
         (Some(_), _) => "is encrypted".to_owned(),
-        (None, Err(backup::Error::Damaged { why, .. })) => format!("is not a whole backup: {why}"),
+        (None, Err(backup::Error::Damaged { why, .. })) => {
+            format!("is not a complete backup: {why}")
+        }
         (None, _) => return Ok(()),
     };
-    let message = format!("{} is there already and {why}", path.display());
+    let message = format!("{} already exists and {why}", path.display());
     Err(Failure::failed(message).hint(
-        "move it away, choose another name, or name a directory, in which each backup is a file of its own",
+        "move it away, choose another name, or name a directory, in which each backup is a separate file",
     ))
 }
 
@@ -332,7 +334,7 @@ fn say(shared: &Shared, report: &Report, encrypted: Option<Program>) {
         cli::err(&format!("not in it: {left}"));
     }
     if report.manifest.secrets && encrypted.is_none() {
-        cli::err("your keys are in it: keep it where nobody else can read it");
+        cli::err("it contains your keys: keep it where nobody else can read it");
     }
 }
 
@@ -408,7 +410,7 @@ fn newest(dir: &Path) -> Result<PathBuf, Failure> {
     let found = backup::newest(dir, clock::now_ms())?;
     for path in &found.passed_over {
         cli::err(&format!(
-            "warning: passed over {}, whose time has not come: a clock was wrong; name the file itself to take it",
+            "warning: skipped {}, which is dated in the future: a clock was wrong; name the file itself to use it",
             path.display()
         ));
     }
@@ -417,8 +419,10 @@ fn newest(dir: &Path) -> Result<PathBuf, Failure> {
         .path
         .ok_or_else(|| match found.passed_over.is_empty() {
             true => Failure::data(format!("{dir} has no backup in it")),
-            false => Failure::data(format!("{dir} has no backup in it whose time has come"))
-                .hint("look at the clock of this machine with date, or name the file itself"),
+            false => Failure::data(format!(
+                "{dir} has only backups that are dated in the future"
+            ))
+            .hint("look at the clock of this machine with date, or name the file itself"),
         })
 }
 
@@ -484,12 +488,12 @@ impl From<backup::Error> for Failure {
             backup::Error::Busy => Self::try_again(message).hint("try again in a moment"),
             backup::Error::Restless(_) => Self::try_again(message).hint("try again when nobody writes it"),
             backup::Error::Damaged { .. } => {
-                Self::data(message).hint("nothing was written; take an older backup, or what tar -xf still reads of this one")
+                Self::data(message).hint("nothing was written; use an older backup, or what tar -xf can still read of this one")
             }
             backup::Error::Newer { .. } => Self::data(message).hint("use the newer version of agent-toolkit that wrote it"),
             backup::Error::Occupied(_) => Self::failed(message)
                 .hint("nothing was written; restore into an empty home: --home DIR, or move this one away first"),
-            backup::Error::Unproved(_) => Self::failed(message).hint("take an older backup; doctor says more"),
+            backup::Error::Unproved(_) => Self::failed(message).hint("use an older backup; agent-daemon doctor shows more"),
         }
     }
 }

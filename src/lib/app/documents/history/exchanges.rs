@@ -1,4 +1,4 @@
-//! The newest exchanges of a conversation: where somebody who takes it up again was.
+//! The newest exchanges of a conversation, for someone who resumes it.
 
 use std::ops::ControlFlow;
 
@@ -16,7 +16,7 @@ pub(crate) struct Exchange {
     /// The input that it came with.
     pub inbox_id: String,
     pub words: String,
-    /// The agent's words; empty while there are none.
+    /// The agent's answer; empty while there is none.
     pub answer: String,
     /// Why there is no answer, when the turn failed or was stopped.
     pub error: Option<String>,

@@ -1,5 +1,4 @@
-//! Reading the databases, each only when it has changed: a monitor that is looked at all day must cost
-//! nothing.
+//! Reads the databases, each only when it has changed, so that a monitor that runs all day costs nothing.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};

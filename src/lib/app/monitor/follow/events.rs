@@ -1,5 +1,5 @@
-//! What happens while the screen is up, as one stream of news: keys, signals, files that change. Each has a
-//! thread of its own, so that a database that is busy keeps nobody waiting.
+//! The events of the screen as one stream: keys, signals, changed files. Each source has a separate thread, so that a busy
+//! database delays nothing.
 
 use std::path::Path;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
@@ -89,10 +89,12 @@ pub(super) fn spawn(
     impl Drop for Watch {
         fn drop(&mut self) {
             if thread::panicking() {
-                let failure =
-                    Failure::bug(format!("{} broke down; the lines above say where", self.0));
+                let failure = Failure::bug(format!(
+                    "{} failed unexpectedly; the lines above show where",
+                    self.0
+                ));
                 let _ = self.1.send(Update::Broken(
-                    failure.hint("report it with those lines; the daemon does not mind"),
+                    failure.hint("report it with these lines; the daemon is not affected"),
                 ));
             }
         }

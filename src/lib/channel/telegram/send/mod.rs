@@ -1,4 +1,4 @@
-//! To Telegram: messages, files, previews, reactions and buttons go out, paced and with every failure classified.
+//! To Telegram: sends messages, files, previews, reactions and buttons, paced, and classifies every failure.
 
 pub(crate) mod api;
 mod buttons;

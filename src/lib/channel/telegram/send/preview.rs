@@ -1,7 +1,7 @@
 //! Temporary messages: the chat action, the progress, the text written so far.
 //!
-//! None of it is worth waiting for. A chat action or a mark is left out when there is no room for it, a
-//! change or a draft when there would be none within a second: the next one says more anyway.
+//! None of them is worth waiting for. A chat action or a mark is left out when the rate limit has no room for it, an edit
+//! or a draft when there would be none within a second: the next one has newer content anyway.
 
 use std::time::Duration;
 

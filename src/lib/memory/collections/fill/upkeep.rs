@@ -1,4 +1,4 @@
-//! What follows the files of a fill: what nothing needs any more, counts of words, and vectors that are missing.
+//! The last steps of a fill: removal of unused rows, word counts, and missing vectors.
 
 use std::time::Duration;
 

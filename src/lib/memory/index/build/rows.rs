@@ -1,4 +1,4 @@
-//! The rows of `index.db` that files become: reads those that are there, writes and removes them.
+//! The rows of `index.db` for files: reads, writes and removes them.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;

@@ -1,4 +1,4 @@
-//! Makes the missing vectors: of new chunks, of those that failed the last time, of all when the model has changed.
+//! Makes the missing vectors: of new chunks, of chunks that failed before, of all chunks when the model has changed.
 
 use std::collections::{HashMap, HashSet};
 

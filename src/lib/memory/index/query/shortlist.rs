@@ -1,4 +1,4 @@
-//! What is looked at closely: the chunks that words find, and those that vectors do.
+//! The chunks to examine line by line: those found by words, and those found by vectors.
 
 use std::collections::HashMap;
 use std::thread;

@@ -1,4 +1,4 @@
-//! The heartbeat: whether the agent wakes by itself, and the input that it is then.
+//! The heartbeat: whether the agent wakes, and the input of such a turn.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! A job as an input: whom it is for, and which conversation it belongs to.
+//! A job as an input: its recipient and its conversation.
 
 use crate::clock;
 use crate::jobs::{Job, Talk};

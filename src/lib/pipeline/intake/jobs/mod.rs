@@ -1,13 +1,13 @@
-//! What the agent does by itself: jobs whose time has come, and heartbeats, become inputs like any other.
+//! Due jobs and heartbeats become inputs like any other.
 //!
 //! ```text
-//! jobs.json: next_at passes, the time stands in `running`      (1) on the disk
+//! jobs.json: next_at passes, the time is in `running`          (1) on the disk
 //! queue.db:  key job:<id>:<time> and its inbox row             (2) one transaction, never twice
 //! … lanes → turn → outbox …
 //! runs/<id>.jsonl, then jobs.json: the time leaves `running`   (3)
 //! ```
-//! A crash after (1) finds the time in `running` and claims it; one after (2) finds its row, whatever became
-//! of it. So a time is never lost, and never runs twice.
+//! After a crash behind (1) the time is in `running`, and is claimed; after a crash behind (2) its row is there. So a due time
+//! is never lost, and never runs twice.
 
 mod commands;
 mod heartbeat;
@@ -135,7 +135,7 @@ impl Pipeline {
         let next_job = match looked {
             Ok(next) => next,
             Err(error) => {
-                let trouble = format!("the jobs cannot be looked at: {error}");
+                let trouble = format!("the jobs cannot be read: {error}");
                 if self.schedule.is_news(&trouble) {
                     tracing::error!("{trouble}");
                     self.note_trouble_of(&trouble, &trouble);
@@ -471,7 +471,7 @@ fn plan(
             }
         }
         if job.enabled {
-            // What waits for something else than its time is looked at repeatedly.
+            // A job that waits for something else than its time is checked again and again.
             let next_at = job.next_at.map(|at| at.0).filter(|at| *at > now);
             look.next_at = [look.next_at, next_at].into_iter().flatten().min();
         }
@@ -491,7 +491,7 @@ fn is_still_to_come(job: &Job, reading: Reading) -> bool {
         && job.next_at.is_some_and(|at| at.0 > known_at)
 }
 
-/// Returns what the log says of a run that ended; `None` while it continues.
+/// Returns the log entry of a run that has ended; `None` while it is running.
 fn ended_run(at: i64, progress: &Progress) -> Option<run_log::Run> {
     let ended_at = progress
         .finished_at

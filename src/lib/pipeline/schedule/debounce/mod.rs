@@ -1,4 +1,4 @@
-//! Between intake and lanes: messages that are one thing to their sender become one turn.
+//! Between intake and lanes: messages that belong together become one turn.
 //!
 //! | what | waits for more | joined how |
 //! |---|---|---|
@@ -6,8 +6,8 @@
 //! | a text that the app cut at its limit | 1.5 s after a full piece | seamlessly |
 //! | short messages in a row | `[pipeline] debounce_ms` after the last, at most 5 s | line by line |
 //!
-//! Everything has been accepted before: what waits here is in the queue, and after a crash it waits
-//! here again. Commands and inputs with a waiting caller never do.
+//! All messages were accepted before: those that wait here are in the queue, and wait here again after a crash. Commands and
+//! inputs with a waiting caller do not wait.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -96,7 +96,7 @@ impl TurnInputs {
         self.0.iter().find_map(|row| row.suspended.as_ref())
     }
 
-    /// Returns when it continues, milliseconds since 1970 UTC; `None` = it is not suspended.
+    /// Returns the time at which it continues, milliseconds since 1970 UTC; `None` = it is not suspended.
     pub(crate) fn wake_at(&self) -> Option<i64> {
         self.0.iter().filter_map(|row| row.wake_at).max()
     }

@@ -1,4 +1,4 @@
-//! The one message, or draft, on which a turn is shown.
+//! The message, or draft, that shows a turn.
 
 use std::sync::Arc;
 use std::time::Duration;

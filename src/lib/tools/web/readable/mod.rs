@@ -1,8 +1,8 @@
-//! HTML as something to read: the article of a page as Markdown, or the hits of a page of results.
+//! HTML as readable text: the article of a page as Markdown, or the hits of a result page.
 //!
-//! A page is a stranger's input to a large parser, so it is taken apart by a process that can do nothing
-//! else ([`crate::sandbox::compute`]). That process reads one line of JSON ([`Task`]) and then the page, and
-//! answers one JSON document.
+//! A page is a stranger's input to a large parser, so a process that can do nothing else parses it
+//! ([`crate::sandbox::compute`]). That process reads one line of JSON ([`Task`]) and then the page, and answers with one
+//! JSON document.
 
 use std::process::ExitCode;
 use std::time::Duration;
