@@ -414,6 +414,19 @@ fn a_damaged_queue_is_set_aside_and_reported() {
 }
 
 #[test]
+fn a_queue_that_is_removed_while_the_daemon_runs_is_named_until_it_is_back() {
+    let (_model, sandbox) = Sandbox::with_model();
+    let daemon = sandbox.ready();
+    let (path, aside) = (sandbox.path("state/queue.db"), sandbox.path("queue.db"));
+    fs::rename(&path, &aside).expect("own file");
+    let is_named = || last_error(&sandbox).contains("queue.db was removed or replaced");
+    wait_for("the trouble", SOON, || is_named().then_some(()));
+    assert!(daemon.log().contains("queue.db was removed"));
+    fs::rename(&aside, &path).expect("own file");
+    wait_for("its end", SOON, || (!is_named()).then_some(()));
+}
+
+#[test]
 fn a_damaged_ledger_stops_the_daemon_only_when_there_is_a_limit_to_keep() {
     let (_model, mut sandbox) = Sandbox::with_model();
     sandbox.put("state/cost.db", &b"garbage ".repeat(900));

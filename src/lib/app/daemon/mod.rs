@@ -20,6 +20,7 @@ mod mcp_servers;
 mod migrate;
 mod publish_state;
 mod reload;
+mod replaced_databases;
 mod run;
 mod run_options;
 mod run_until_done;
