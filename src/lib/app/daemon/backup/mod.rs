@@ -385,6 +385,7 @@ pub(super) fn restore(shared: &Shared, wanted: &Restore, json: bool) -> Result<E
         path = decrypted.path();
     }
     let contents = Contents::open(&path).map_err(|error| error.about(&named))?;
+    let contents = contents.named(&named);
     let manifest = &contents.manifest;
     let of = format!(
         "{} files of {}, written by version {}",
