@@ -575,6 +575,7 @@ fn a_backup_that_is_killed_leaves_the_one_before_it() {
 #[test]
 fn a_backup_that_is_being_written_is_not_touched_by_another_one() {
     let place = Place::new();
+    place.sandbox.put("workspace/notes.md", b"mine");
     let draft = place.path("agent.tar.part");
     fs::write(&draft, "what is written so far").expect("draft");
     let writer = fs::File::options().write(true).open(&draft).expect("open");

@@ -317,7 +317,8 @@ async fn a_web_page_is_a_wrong_address() {
             matches!(error, Error::WebPage { .. }) && error.is_in_the_way(),
             "{error}"
         );
-        let error = failure(reply(status, "not_found_error", "model: x")).await;
+        let refusal = error_body("not_found_error", "model: x");
+        let error = failure(Reply::json(status, &refusal)).await;
         assert!(!error.is_in_the_way(), "{error}");
     }
     let error = failure(Reply::raw(302, "text/html", "")).await;
