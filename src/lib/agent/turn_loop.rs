@@ -12,7 +12,7 @@ use chrono_tz::Tz;
 use tokio::sync::broadcast;
 
 use super::ask_owner::AskOwner;
-use super::compaction::{Need, Room};
+use super::compaction::{Need, Room, Tried};
 use super::followed::Followed;
 use super::interrupted_turn::{break_off, message};
 use super::loop_detector::Guard;
@@ -44,6 +44,7 @@ pub struct Agent {
     pub(super) memory: Arc<Memory>,
     pub(super) audit: audit::Log,
     pub(super) followed: Followed,
+    pub(super) unsummed: Tried,
     /// For days that are named.
     pub(super) zone: Tz,
 }
@@ -118,6 +119,7 @@ impl Agent {
             memory,
             audit: audit::Log::off(),
             followed: Followed::default(),
+            unsummed: Tried::default(),
             zone: Tz::UTC,
         }
     }

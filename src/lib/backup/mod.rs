@@ -30,7 +30,7 @@ pub use record::{Began, Record};
 pub use restore::restore;
 pub use scratch::is_under_way;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::memory::index;
 use crate::{config, db, sys};
@@ -68,4 +68,14 @@ pub enum Error {
     /// What was restored does not work.
     #[error("the restored agent is incomplete: {0}")]
     Unproved(String),
+}
+
+impl Error {
+    /// Returns it as one about the backup at `path`, of which another file is a copy.
+    pub fn about(mut self, path: &Path) -> Self {
+        if let Self::Damaged { path: copy, .. } | Self::Newer { path: copy, .. } = &mut self {
+            path.clone_into(copy);
+        }
+        self
+    }
 }

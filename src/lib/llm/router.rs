@@ -166,6 +166,7 @@ impl Client {
                 .await;
             let error = match answer {
                 Ok(paid) => {
+                    permit.is_right_address();
                     permit.answered();
                     return Ok(paid);
                 }
@@ -181,7 +182,7 @@ impl Client {
                 }
                 Err(other) => return Err(other),
             };
-            let is_away = error.retryable() || permit.is_still_down(&error);
+            let is_away = error.retryable() || permit.is_away(&error);
             if is_away {
                 away = Some(permit.failed(&error).sooner(away));
             } else {

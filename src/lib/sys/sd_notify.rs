@@ -37,6 +37,11 @@ impl Systemd {
         self.beat.filter(|_| self.socket.is_some())
     }
 
+    /// Returns whether systemd waits for what this process says.
+    pub fn listens(&self) -> bool {
+        self.socket.is_some()
+    }
+
     /// Sends `state`: `READY=1`, `WATCHDOG=1`, several with newlines between them. Failing to be
     /// heard is not an error: the daemon works without systemd.
     pub fn say(&self, state: &str) {

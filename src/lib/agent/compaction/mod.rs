@@ -11,6 +11,9 @@ mod cut;
 mod flush;
 mod summary_request;
 
+use std::collections::HashMap;
+
+use parking_lot::Mutex;
 use tokio::task::spawn_blocking;
 
 use super::turn_loop::{Agent, Break, Running};
@@ -18,7 +21,7 @@ use super::turn_request::Order;
 use crate::config::{Keep, Model, ProviderType, Thresholds};
 use crate::cost::Refusal;
 use crate::llm::{self, Paid, Prompt, Purpose, Unavailable};
-use crate::message::Step;
+use crate::message::{Step, StopReason};
 use crate::provider::SystemBlock;
 use crate::session;
 use crate::session::{Compaction, Entry, Kind, Session, State, SummaryBy};
@@ -32,6 +35,8 @@ const FEWEST: usize = 4;
 /// After a compaction a conversation must grow by this part of its limit before the next one: what cannot be
 /// made smaller must not be summarized, and paid for, after every turn.
 const GROWN: u64 = 10;
+/// As many conversations without a summary are remembered; then it starts over.
+const REMEMBERED: usize = 1_000;
 /// A compaction that leaves more than this share of the messages is none (specification §11: it must shrink by 20 %).
 const SHRUNK: f64 = 0.8;
 /// Characters of the blocks that are cut when nothing else helps: at first at least, and at last.
@@ -81,6 +86,29 @@ enum Unsummed {
     /// Trying again does not help.
     #[error("{0}")]
     ForGood(String),
+}
+
+/// Sizes of conversations when a model was asked for a summary in vain: it is not to be paid for after every turn. In memory
+/// only: new settings, or another start, may bring a better one.
+#[derive(Debug, Default)]
+pub(super) struct Tried(Mutex<HashMap<String, u64>>);
+
+impl Tried {
+    fn size_of(&self, session: &str) -> Option<u64> {
+        self.0.lock().get(session).copied()
+    }
+
+    fn forget(&self, session: &str) {
+        self.0.lock().remove(session);
+    }
+
+    fn note(&self, session: &str, size: u64) {
+        let mut known = self.0.lock();
+        if known.len() >= REMEMBERED {
+            known.clear();
+        }
+        known.insert(session.to_owned(), size);
+    }
 }
 
 impl From<llm::Error> for Unsummed {
@@ -266,6 +294,8 @@ impl Running<'_> {
             .compacted
             .as_ref()
             .is_none_or(|last| is_long || self.size() >= last.tokens + at.compact_at / GROWN);
+        let tried = self.agent.unsummed.size_of(self.session.id());
+        let grown = grown && tried.is_none_or(|size| self.size() >= size + at.compact_at / GROWN);
         if !urgent && (state.entries.len() < FEWEST || (need == Need::Perhaps && !grown)) {
             return Ok(Room::Enough);
         }
@@ -293,6 +323,7 @@ impl Running<'_> {
         self.session
             .append(vec![Kind::Compaction(compaction)], true)
             .await?;
+        self.agent.unsummed.forget(self.session.id());
         self.agent.memory.tell_news();
         Ok(Room::Made { before, after, by })
     }
@@ -350,6 +381,9 @@ impl Running<'_> {
                 Ok(summary) => (summary, SummaryBy::Model),
                 // There is time until a model answers again.
                 Err(why) if need == Need::Perhaps => {
+                    if matches!(why, Unsummed::ForGood(_)) {
+                        self.agent.unsummed.note(self.session.id(), plan.size);
+                    }
                     tracing::warn!(
                         session = self.session.id(),
                         %why,
@@ -550,6 +584,9 @@ impl Running<'_> {
         Ok(match self.ask_for_room(model, &prompt).await {
             Err(Break::Stopped) => return Err(Break::Stopped),
             Err(_) => never("it took too long"),
+            Ok(Ok(paid)) if paid.response.stop == StopReason::Refusal => {
+                never("the model refused to write a summary")
+            }
             Ok(Ok(paid)) => {
                 let text = paid.response.message.plain_text();
                 let text = text::head_and_tail(text.trim(), longest, 70);

@@ -8,6 +8,7 @@ mod channel_spools;
 mod check;
 pub(super) mod command_intake;
 mod completions;
+mod full_disk;
 mod import;
 mod init;
 mod job_timer;
@@ -19,6 +20,7 @@ mod mcp_servers;
 mod migrate;
 mod publish_state;
 mod reload;
+mod replaced_databases;
 mod run;
 mod run_options;
 mod run_until_done;
@@ -169,9 +171,11 @@ fn run_verb(arguments: Arguments) -> Result<Exit, Failure> {
         verb,
     } = arguments;
     match verb.unwrap_or(Verb::Run(RunOptions::default())) {
-        Verb::Run(after) => match run::run(&shared, before.or(after))? {
-            End::Exit(exit) => Ok(exit),
-            End::Restart => Err(restart()),
+        Verb::Run(after) => match run::run(&shared, before.or(after)) {
+            Ok(End::Exit(exit)) => Ok(exit),
+            Ok(End::Restart) => Err(restart()),
+            Err(failure) if full_disk::wait_for_room(&shared, &failure) => Err(restart()),
+            Err(failure) => Err(failure),
         },
         _ if before != RunOptions::default() => {
             Err(Failure::usage("--channel and --once go with run").hint("agent-daemon run --help"))

@@ -8,6 +8,7 @@ use tokio::sync::mpsc;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 
+use super::replaced_databases::OpenDatabases;
 use super::run_options::RunOptions;
 use super::startup;
 use super::startup::{Daemon, News};
@@ -185,6 +186,7 @@ impl Daemon {
         self.greet();
         let mut beat = watchdog::Beat::of(&self.systemd);
         let mut look = tokio::time::interval(LOOK_AT_LOCK);
+        let mut databases = OpenDatabases::of(&self.home);
         let lost = self.lost_database();
         tokio::pin!(lost);
         let end = loop {
@@ -200,9 +202,12 @@ impl Daemon {
                 }
                 exit = &mut tasks.last_work => break End::Exit(exit.unwrap_or(Exit::Bug)),
                 () = beat.next() => tasks.pulse.send(),
-                _ = look.tick() => if !self.has_home(lock) {
-                    break End::Exit(Exit::TryAgain);
-                },
+                _ = look.tick() => {
+                    if !self.has_home(lock) {
+                        break End::Exit(Exit::TryAgain);
+                    }
+                    databases.look(pipeline);
+                }
                 name = &mut lost => {
                     tracing::error!("{name} was damaged while the daemon ran: it ends, so that the next start sets the file aside");
                     break End::Exit(Exit::Io);

@@ -383,6 +383,14 @@ impl Contents {
         Ok(contents)
     }
 
+    /// Returns it as the backup at `path`, of which another file is a copy.
+    pub fn named(self, path: &Path) -> Self {
+        Self {
+            path: path.to_owned(),
+            ..self
+        }
+    }
+
     /// Calls `each` with every file and link, in the order of the manifest.
     pub(super) fn each(
         &self,

@@ -2,10 +2,11 @@
 
 mod cipher;
 
-use std::fs::File;
+use std::fs::{File, TryLockError};
 use std::io;
 use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
@@ -250,15 +251,9 @@ fn to_file(source: &Source<'_>, path: &Path) -> Result<Report, Failure> {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(backup::DRAFT);
     let draft = path.with_file_name(name);
-    began(source, &draft);
     let fail = |op| sys::Error::at(op, &draft);
-    let file = File::options()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o600)
-        .open(&draft)
-        .map_err(fail("write"))?;
+    let file = open_draft(&draft)?;
+    began(source, &draft);
     let write_all = || {
         let report = match source.cipher {
             Some(cipher) => {
@@ -278,6 +273,32 @@ fn to_file(source: &Source<'_>, path: &Path) -> Result<Report, Failure> {
         let _ = std::fs::remove_file(&draft);
     }
     written
+}
+
+/// Opens the draft of a backup. Another backup into the same file keeps its own: it is neither emptied nor removed.
+fn open_draft(draft: &Path) -> Result<File, Failure> {
+    let fail = |error| sys::Error::at("write", draft)(error);
+    loop {
+        let file = File::options()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(draft)
+            .map_err(fail)?;
+        // Where a file system has no locks there is the one of the home.
+        if let Err(TryLockError::WouldBlock) = file.try_lock() {
+            return Err(backup::Error::Busy.into());
+        }
+        let own = file.metadata().map_err(fail)?;
+        // What was opened may be a whole backup by now, under its own name.
+        let is_draft = std::fs::metadata(draft)
+            .is_ok_and(|there| (there.dev(), there.ino()) == (own.dev(), own.ino()));
+        if is_draft {
+            file.set_len(0).map_err(fail)?;
+            return Ok(file);
+        }
+    }
 }
 
 /// Writes down that a backup begins, for doctor when it is killed; `note` then says how it ended.
@@ -342,26 +363,31 @@ pub(super) fn restore(shared: &Shared, wanted: &Restore, json: bool) -> Result<E
     let (env, home) = shared.home()?;
     let spooled;
     let mut path = if wanted.path == Path::new(PIPE) {
-        spooled = Spooled::make(&home, "tar", |mut file| {
+        spooled = Spooled::make(&home, |mut file| {
             io::copy(&mut io::stdin().lock(), &mut file)
                 .map_err(sys::Error::at("read", Path::new("standard input")))?;
             Ok(())
         })?;
-        spooled.0.clone()
+        spooled.path()
     } else if wanted.path.is_dir() {
         newest(&wanted.path)?
     } else {
         wanted.path.clone()
     };
+    let named = match wanted.path == Path::new(PIPE) {
+        true => PathBuf::from("standard input"),
+        false => path.clone(),
+    };
     let decrypted;
     if let Some(program) = Program::of_file(&path)? {
         let from = File::open(&path).map_err(sys::Error::at("read", &path))?;
-        decrypted = Spooled::make(&home, "decrypted", |file| {
+        decrypted = Spooled::make(&home, |file| {
             program.decrypt(from, file, wanted.identity.as_deref())
         })?;
-        path = decrypted.0.clone();
+        path = decrypted.path();
     }
-    let contents = Contents::open(&path)?;
+    let contents = Contents::open(&path).map_err(|error| error.about(&named))?;
+    let contents = contents.named(&named);
     let manifest = &contents.manifest;
     let of = format!(
         "{} files of {}, written by version {}",
@@ -372,7 +398,7 @@ pub(super) fn restore(shared: &Shared, wanted: &Restore, json: bool) -> Result<E
     if wanted.dry_run {
         match json {
             true => cli::json(
-                &json!({"path": path, "whole": true, "files": manifest.files.len(), "created_at": manifest.created_at}),
+                &json!({"path": named, "whole": true, "files": manifest.files.len(), "created_at": manifest.created_at}),
             ),
             false => cli::out(&format!("the backup is whole: {of}")),
         }
@@ -386,7 +412,7 @@ pub(super) fn restore(shared: &Shared, wanted: &Restore, json: bool) -> Result<E
     if json {
         let answer = proof.as_ref().and_then(|proof| proof.answer.as_ref());
         cli::json(&json!({
-            "path": path, "files": manifest.files.len(), "created_at": manifest.created_at, "secrets": manifest.secrets,
+            "path": named, "files": manifest.files.len(), "created_at": manifest.created_at, "secrets": manifest.secrets,
             "verified": proof.is_some(), "opened": proof.as_ref().map(|proof| &proof.opened),
             "answer": answer.map(|(question, path)| json!({"question": question, "path": path})),
         }));
@@ -442,38 +468,35 @@ fn print_proof(proof: &Proof) {
     }
 }
 
-/// A backup as a file next to the home, removed in the end.
-struct Spooled(PathBuf);
+/// A backup as a file next to the home that has no name: nothing of it stays, however this process ends. What was encrypted is
+/// in it for everyone to read.
+struct Spooled(File);
 
 impl Spooled {
-    fn make(
-        home: &Home,
-        end: &str,
-        fill: impl FnOnce(File) -> Result<(), Failure>,
-    ) -> Result<Self, Failure> {
+    fn make(home: &Home, fill: impl FnOnce(File) -> Result<(), Failure>) -> Result<Self, Failure> {
         let beside = home
             .state()
             .ancestors()
             .skip(1)
             .find(|dir| dir.is_dir())
             .unwrap_or(Path::new("/"));
-        let spooled = Self(beside.join(format!(".agent-restore-{}.{end}", std::process::id())));
-        let path = &spooled.0;
+        let path = beside.join(format!(".agent-restore-{}", uuid::Uuid::new_v4().simple()));
+        let fail = |op| sys::Error::at(op, &path);
         let file = File::options()
+            .read(true)
             .write(true)
             .create_new(true)
             .mode(0o600)
-            .open(path)
-            .map_err(sys::Error::at("write", path))?;
-        fill(file)?;
-        Ok(spooled)
+            .open(&path)
+            .map_err(fail("write"))?;
+        std::fs::remove_file(&path).map_err(fail("remove"))?;
+        fill(file.try_clone().map_err(fail("write"))?)?;
+        Ok(Self(file))
     }
-}
 
-impl Drop for Spooled {
-    fn drop(&mut self) {
-        // What stays is hidden and named by what it was for.
-        let _ = std::fs::remove_file(&self.0);
+    /// Returns where this process opens it, from its beginning.
+    fn path(&self) -> PathBuf {
+        PathBuf::from(format!("/proc/self/fd/{}", self.0.as_raw_fd()))
     }
 }
 
