@@ -5,7 +5,7 @@ use std::io::{IsTerminal, Write};
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -293,32 +293,42 @@ pub fn version() -> &'static str {
 /// Refuses to write into the home of another user's agent: their daemon could not read it.
 ///
 /// # Errors
-/// When the daemon of this home ran as somebody else.
+/// When the daemon of this home ran as somebody else; before the first one ran, when somebody else made the home.
 pub fn may_write(home: &Home) -> Result<(), Failure> {
-    let own = nix::unistd::geteuid();
-    match std::fs::metadata(home.lock()) {
-        Ok(meta) if meta.uid() != own.as_raw() => {
-            let owner = nix::unistd::User::from_uid(meta.uid().into())
-                .ok()
-                .flatten();
-            let owner = owner.map_or_else(|| format!("'#{}'", meta.uid()), |user| user.name);
-            Err(Failure::not_permitted(format!(
-                "the agent in {} is another user's",
-                home.state().display()
-            ))
-            .hint(format!("sudo -u {owner} agent-send …")))
-        }
-        // Without a lock no daemon ever ran here.
-        Ok(_) | Err(_) => Ok(()),
+    let own = nix::unistd::geteuid().as_raw();
+    let owner = |path: &Path| std::fs::metadata(path).ok().map(|meta| meta.uid());
+    let state = home.state();
+    let maker = owner(&home.spool_new()).and_then(|_| owner(state));
+    let Some(other) = owner(&home.lock()).or(maker).filter(|uid| *uid != own) else {
+        return Ok(());
+    };
+    let name = |uid: u32| {
+        let user = nix::unistd::User::from_uid(uid.into()).ok().flatten();
+        user.map_or_else(|| format!("'#{uid}'"), |user| user.name)
+    };
+    let shown = state.display();
+    if maker == Some(own) {
+        let what = format!("a daemon of {} ran in {shown}, which is yours", name(other));
+        let command = format!(
+            "sudo chown -R {}: {} {}",
+            name(own),
+            quote(state),
+            quote(home.workspace())
+        );
+        return Err(Failure::not_permitted(what).hint(format!("take it back: {command}")));
     }
+    let what = format!("the agent in {shown} is another user's");
+    let hint = format!("run it as that user: sudo -u {} …", name(other));
+    Err(Failure::not_permitted(what).hint(hint))
 }
 
-/// Makes the directories of the state where there is an agent.
+/// Makes the directories of the state where there is an agent, one of ours.
 ///
 /// # Errors
-/// When there is no agent, or a directory cannot be made.
+/// When there is no agent, it is another user's, or a directory cannot be made.
 pub fn prepare(home: &Home) -> Result<(), Failure> {
     must_be_there(home)?;
+    may_write(home)?;
     Ok(home.create()?)
 }
 

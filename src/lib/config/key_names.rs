@@ -59,6 +59,14 @@ impl Display for UnknownKey {
                 "; a provider has a file of its own, providers.d/{name}.toml, and its name is listed in `load` of [providers]"
             );
         }
+        if *is_table && (table == "mcp" || ["mcpServers", "mcp_servers"].contains(&key.as_str())) {
+            let server = if table == "mcp" {
+                name.as_str()
+            } else {
+                "NAME"
+            };
+            return write!(f, "; a tool server is a section [mcp.servers.{server}]");
+        }
         if let Some(by) = names_secret {
             let (_, by) = split(by);
             return write!(
@@ -273,6 +281,16 @@ mod tests {
                 "providers.ollama",
                 true,
                 "f:1: unknown section [providers.ollama]; a provider has a file of its own, providers.d/ollama.toml, and its name is listed in `load` of [providers]",
+            ),
+            (
+                "mcp.notes",
+                true,
+                "f:1: unknown section [mcp.notes]; a tool server is a section [mcp.servers.notes]",
+            ),
+            (
+                "mcpServers",
+                true,
+                "f:1: unknown section [mcpServers]; a tool server is a section [mcp.servers.NAME]",
             ),
             (
                 "exec",

@@ -163,7 +163,8 @@ impl Store {
     }
 
     /// Returns how many inputs are not answered, and how many parts not sent, of what needs no channel
-    /// but these. Inputs that are suspended beyond `soon` (milliseconds since 1970 UTC) are not counted.
+    /// but these. Inputs that are suspended beyond `soon` (milliseconds since 1970 UTC) are not counted, nor what cannot begin
+    /// before them: all that waits behind them in their lane but a choice of the model.
     ///
     /// # Errors
     /// See [`db::Error`].
@@ -174,8 +175,11 @@ impl Store {
     ) -> Result<(i64, i64), db::Error> {
         self.writer
             .read(move |connection| {
-                let inputs = "SELECT count(*) FROM inbox WHERE state IN ('pending', 'running')
-                     AND coalesce(envelope ->> '$.route.channel', '') = ?1 AND coalesce(wake_at, 0) <= ?2";
+                let inputs = "SELECT count(*) FROM inbox i WHERE state IN ('pending', 'running')
+                     AND coalesce(envelope ->> '$.route.channel', '') = ?1 AND coalesce(wake_at, 0) <= ?2
+                     AND NOT (state = 'pending' AND coalesce(envelope ->> '$.command.name', '') <> 'model' AND EXISTS
+                         (SELECT 1 FROM inbox ahead WHERE ahead.state = 'pending' AND ahead.wake_at > ?2
+                              AND ahead.session_key = i.session_key))";
                 let mut inbox = connection.one(inputs, ("", soon), |row| row.get::<_, i64>(0))?;
                 let parts = "SELECT count(*) FROM outbox WHERE state IN ('pending', 'sending', 'unknown') AND channel = ?1";
                 let tasks = "SELECT count(*) FROM tasks t JOIN inbox i ON i.id = t.inbox_id

@@ -69,6 +69,19 @@ impl Store {
             .await
     }
 
+    /// Lets turns that wait for a model be tried at `now`, whatever they found out before: of a daemon that ends when it has
+    /// nothing to do, a start is the next try.
+    ///
+    /// # Errors
+    /// See [`db::Error`].
+    pub async fn try_models_at(&self, now: i64) -> Result<(), db::Error> {
+        let sql = "UPDATE inbox SET wake_at = ?1, suspended = json_set(suspended, '$.wake_at', ?1)
+             WHERE state = 'pending' AND wake_at > ?1 AND suspended ->> '$.on.model' IS NOT NULL";
+        self.writer
+            .write(move |connection| connection.run(sql, [now]))
+            .await
+    }
+
     /// Notes that a running turn only waits for somebody, or works again. A crash may lose it.
     ///
     /// # Errors

@@ -275,6 +275,9 @@ pub(super) async fn open(prepared: Prepared) -> Result<(Daemon, News), Failure> 
     if options.cli() {
         channels.insert(Stdio.name().to_owned(), Arc::new(Stdio));
     }
+    if options.end() {
+        queue.try_models_at(crate::clock::now_ms()).await?;
+    }
     let stores = Stores {
         queue,
         sessions,

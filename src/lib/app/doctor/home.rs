@@ -252,7 +252,7 @@ fn missing(context: &DoctorContext) -> Option<Finding> {
     }
     if !configured && !home.config_is_named() {
         let evidence = format!(
-            "{file} is not there: the daemon runs with built-in settings, without a model or a channel"
+            "{file} is not there: the daemon runs with built-in settings, without a channel and without a limit of costs"
         );
         return Some(Finding::warning("config-missing", evidence, init()));
     }
