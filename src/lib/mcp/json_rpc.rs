@@ -95,7 +95,7 @@ pub(super) fn read(bytes: &[u8]) -> Option<Message> {
     if text::json::is_too_deep(bytes) {
         return too_deep(bytes);
     }
-    let Value::Object(mut message) = text::json::parse(bytes).ok()? else {
+    let Value::Object(mut message) = serde_json::from_slice(bytes).ok()? else {
         return None;
     };
     let id = message.remove("id").filter(|id| !id.is_null());
