@@ -218,7 +218,10 @@ fn parse_document(bytes: &[u8]) -> Result<Vec<Entry>, String> {
 
 fn parse_server(name: &str, server: &Value) -> Result<Entry, String> {
     let wrong = |what: &str| Err(format!("{}: {what}", text::visible(name)));
-    if ["type", "transport"].iter().any(|key| server[*key] == "sse") {
+    if ["type", "transport"]
+        .iter()
+        .any(|key| server[*key] == "sse")
+    {
         return wrong(
             "it speaks the older transport \"sse\"; the address of its Streamable HTTP is needed",
         );
