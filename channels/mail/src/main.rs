@@ -126,6 +126,9 @@ async fn check(settings: &Settings, tls: &tokio_rustls::TlsConnector) -> Result<
         settings.user
     );
     let seen = receive::look(&mut session, settings).await?;
+    if let Some(why) = receive::folder_fault(&mut session, settings).await? {
+        tracing::warn!("move_to: mail cannot be moved there and stays where it is: {why}");
+    }
     drop(session.logout().await);
     send::connect(settings).await?;
     tracing::info!("SMTP: signed in at {}", settings.smtp.host);

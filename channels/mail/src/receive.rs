@@ -398,12 +398,34 @@ impl Reader<'_> {
             return Ok(());
         };
         if self.moves {
-            return ask(session.uid_mv(&uid, folder)).await;
+            is_put(folder, session.uid_mv(&uid, folder)).await?;
+            return Ok(());
         }
-        ask(session.uid_copy(&uid, folder)).await?;
-        let deleted = ask(session.uid_store(&uid, "+FLAGS.SILENT (\\Deleted)")).await?;
-        let _: Vec<Fetch> = ask(deleted.try_collect()).await?;
+        if is_put(folder, session.uid_copy(&uid, folder)).await? {
+            let deleted = ask(session.uid_store(&uid, "+FLAGS.SILENT (\\Deleted)")).await?;
+            let _: Vec<Fetch> = ask(deleted.try_collect()).await?;
+        }
         Ok(())
+    }
+}
+
+/// Returns whether the server put a mail into `folder`. Where it says no, as for one that does not exist, the mail stays, and
+/// keeps back none that came after it.
+async fn is_put(
+    folder: &str,
+    answer: impl Future<Output = async_imap::error::Result<()>>,
+) -> Result<bool, Error> {
+    match within(answer).await? {
+        Ok(()) => Ok(true),
+        Err(async_imap::error::Error::No(why)) => {
+            tracing::error!(
+                folder,
+                why,
+                "a mail cannot be moved (move_to): it stays in the mailbox, marked as read"
+            );
+            Ok(false)
+        }
+        Err(error) => Err(Error::server("IMAP")(&error)),
     }
 }
 
@@ -438,6 +460,24 @@ pub async fn look(session: &mut Mailbox, settings: &Settings) -> Result<Seen, Er
     all.sort_by_key(|one| one.message);
     let heads = all.iter().filter_map(Fetch::header);
     Ok(seen(heads, settings.authserv_id.as_deref()))
+}
+
+/// Returns why no mail can be moved to where the settings say, if none can.
+///
+/// # Errors
+/// When the server is away.
+pub async fn folder_fault(
+    session: &mut Mailbox,
+    settings: &Settings,
+) -> Result<Option<String>, Error> {
+    let Some(folder) = &settings.move_to else {
+        return Ok(None);
+    };
+    match within(session.examine(folder)).await? {
+        Ok(_) => Ok(None),
+        Err(async_imap::error::Error::No(why)) => Ok(Some(format!("{folder}: {why}"))),
+        Err(error) => Err(Error::server("IMAP")(&error)),
+    }
 }
 
 /// Returns what the heads of mails say, of which the last is the newest.

@@ -329,7 +329,7 @@ fn answered<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Answered>, D::E
     #[derive(Deserialize)]
     #[serde(
         untagged,
-        expecting = "expected the id of a message, or an object with it as `message_id`"
+        expecting = "expected the id of a message, or an object with `message_id`, `text` and `sender`, which is an object"
     )]
     enum Written {
         Id(WrittenId),
@@ -411,6 +411,10 @@ mod tests {
             (
                 format!(r#"{{{SAID},"text":"hi","reply_to":true}}"#),
                 "the field `reply_to`: expected the id of a message, or an object",
+            ),
+            (
+                format!(r#"{{{SAID},"text":"hi","reply_to":{{"message_id":"1","sender":"Bob"}}}}"#),
+                "expected the id of a message, or an object with `message_id`, `text` and `sender`, which is an object",
             ),
             (
                 format!(r#"{{{SAID},"text":"hi","thread":[1]}}"#),

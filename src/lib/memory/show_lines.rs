@@ -98,7 +98,7 @@ fn show(
             .for_each(|unit| add(unit.line, unit.text.trim_end_matches('\n')));
     } else {
         (1..)
-            .zip(String::from_utf8_lossy(bytes).lines())
+            .zip(sources::text_of(bytes).lines())
             .for_each(|(number, line)| add(number, line));
     }
     if shown.is_empty() && first > total {

@@ -205,13 +205,27 @@ fn parse_document(bytes: &[u8]) -> Result<Vec<Entry>, String> {
     let servers = servers.ok_or("there is no server in \"mcpServers\"")?;
     let is_on = |server: &&Value| server["disabled"] != true;
     let servers = servers.iter().filter(|(_, server)| is_on(server));
-    servers
+    let entries: Result<Vec<Entry>, String> = servers
         .map(|(name, server)| parse_server(name, server))
-        .collect()
+        .collect();
+    match entries {
+        Ok(entries) if entries.is_empty() => {
+            Err("every server in \"mcpServers\" is disabled".to_owned())
+        }
+        entries => entries,
+    }
 }
 
 fn parse_server(name: &str, server: &Value) -> Result<Entry, String> {
     let wrong = |what: &str| Err(format!("{}: {what}", text::visible(name)));
+    if ["type", "transport"]
+        .iter()
+        .any(|key| server[*key] == "sse")
+    {
+        return wrong(
+            "it speaks the older transport \"sse\"; the address of its Streamable HTTP is needed",
+        );
+    }
     let words = |key: &str| -> Option<Vec<String>> {
         let words = server.get(key)?.as_array()?;
         words
@@ -505,6 +519,8 @@ mod tests {
             b"[]",
             b"{}",
             br#"{"mcpServers": {"a": {}}}"#,
+            br#"{"mcpServers": {"a": {"command": "x", "disabled": true}}}"#,
+            br#"{"mcpServers": {"a": {"type": "sse", "url": "https://x"}}}"#,
             br#"{"mcpServers": {"a": {"command": "x", "args": "y"}}}"#,
             br#"{"mcpServers": {"a": {"url": "https://x", "headers": {"X-Key": "1"}}}}"#,
         ] {

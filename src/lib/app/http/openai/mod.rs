@@ -115,6 +115,8 @@ async fn message(
         files,
         before,
     } = said(messages)?;
+    // Clients that know of nobody send an empty name, too.
+    let user = user.filter(|user| !user.is_empty());
     let session = match (continued, &user) {
         (Some(session), _) => Some(session),
         (None, Some(_)) => None,

@@ -169,7 +169,10 @@ pub(in crate::app::http) async fn retrieve(
         .await?
         .ok_or_else(|| unknown("no such response"))?;
     let form = Events::new(id, super::AGENT.to_owned(), None);
-    Ok(Json(form.whole(&outcome(reply)?)))
+    Ok(Json(match reply.is_final() {
+        true => form.whole(&outcome(reply)?),
+        false => form.document("in_progress"),
+    }))
 }
 
 /// Returns the conversation in which an answer was given.

@@ -326,9 +326,13 @@ pub(crate) struct Text {
 }
 
 /// Returns the texts of a file, its own first, then its summaries; `before` is what its conversation has before it, for
-/// a file with summaries. Bytes that are no UTF-8 are replaced.
+/// a file with summaries.
 pub(crate) fn texts_of(file: &Candidate, bytes: &[u8], before: Option<SessionPrefix>) -> Vec<Text> {
-    let text = String::from_utf8_lossy(bytes);
+    let text = if file.source == Source::Session {
+        String::from_utf8_lossy(bytes)
+    } else {
+        sources::text_of(bytes)
+    };
     let one = |source, scope, time, document| Text {
         path: file.shown.clone(),
         source,
