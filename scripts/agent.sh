@@ -38,14 +38,19 @@ CACHE_PATHS=("$state/index.db" "$state/index.vec")
 
 startup_command() { exec agent-daemon run; }
 
-# It serves when its monitor file names it.
+# It serves when its monitor file names it. The first start after an upgrade copies and migrates the databases, which takes
+# minutes where they are large: killed there it would begin anew each time.
 # shellcheck disable=SC2153 # lib.sh sets SERVICE_PID
 post_startup_hook() {
-    local _
-    for _ in {1..200}; do
+    local try pause=0.1
+    for ((try = 1; try <= 1000; try++)); do
         [[ $(agent-monitor 2>/dev/null || true) != *"pid $SERVICE_PID "* ]] || return 0
         check_running || return 1
-        sleep 0.1
+        if ((try == 200)); then
+            log_info "$SERVICE_NAME is not ready yet: it may be migrating its databases"
+            pause=1
+        fi
+        sleep "$pause"
     done
     return 1
 }

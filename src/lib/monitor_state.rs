@@ -1,7 +1,7 @@
 //! `monitor.json`: what the daemon is doing right now, for `watch agent-monitor`.
 //!
-//! A [`State`] is folded from [`AgentEvent`]s by the daemon, written whole with a rename, and
-//! read by anybody. Whether the daemon lives is told by its lock, never by this file's age.
+//! The daemon folds a [`State`] from [`AgentEvent`]s and writes it as a whole with a rename; any process may read it. The
+//! lock shows whether the daemon is running, not the age of this file.
 
 use std::path::Path;
 
@@ -168,7 +168,7 @@ pub struct ProviderState {
 
 impl State {
     /// Returns whether the process `pid`, which holds the daemon's lock, wrote this; while a daemon starts, the file is still
-    /// that of the one before. When one of them names no process (0), it is taken for so.
+    /// that of the one before. When one of them has no process id (0), they count as the same.
     pub fn is_of(&self, pid: i32) -> bool {
         pid == 0 || self.pid == 0 || u32::try_from(pid) == Ok(self.pid)
     }
@@ -424,7 +424,7 @@ pub fn write(path: &Path, state: &State) -> Result<(), sys::Error> {
 /// # Errors
 /// When it exists and may not be read.
 pub fn read(path: &Path) -> Result<Option<State>, sys::Error> {
-    Ok(atomic::read(path)?.and_then(|bytes| serde_json::from_slice(&bytes).ok()))
+    atomic::read_valid_json(path)
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Every parser of bytes from outside, by name, as what must hold for any bytes: for `fuzz/`, and for the test below, which
+//! Every parser of bytes from outside, by name, with its invariants for any bytes: for `fuzz/`, and for the test below, which
 //! changes the seeds at random.
 
 use std::cell::RefCell;

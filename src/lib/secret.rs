@@ -1,8 +1,7 @@
 //! Secrets that cannot be printed, and the redaction of those we know from any text.
 //!
-//! A [`Secret`] has no `Display` and no `Serialize`; its `Debug` shows dots. Every secret that is
-//! made is remembered for the life of the process, so that [`redact()`] can take it out of a log
-//! line, an error of a library or the output of a tool.
+//! A [`Secret`] has no `Display` and no `Serialize`; its `Debug` shows dots. Every secret is remembered for the life of the
+//! process, so that [`redact()`] can remove it from log lines, errors of libraries and the output of tools.
 
 mod lookalikes;
 mod redact;

@@ -955,7 +955,7 @@ fn what_is_allowed_in_a_group_is_allowed_to_the_one_who_asked() {
         if !of_owner {
             let told = house.sandbox.send(&["--approve", asked.id(), "--always"]);
             assert!(
-                told.code == 1 && told.stderr.contains("somebody else's wish"),
+                told.code == 1 && told.stderr.contains("requested by somebody else"),
                 "{told:?}"
             );
         }

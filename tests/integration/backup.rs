@@ -9,6 +9,7 @@
 use std::{
     collections::BTreeSet,
     fs,
+    io::Write as _,
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     process::{Command, Stdio},
@@ -355,7 +356,7 @@ fn generations_secrets_and_pipes() {
         looked.code == 0
             && looked
                 .stderr
-                .contains(&format!("passed over {}", place.text(future))),
+                .contains(&format!("skipped {}", place.text(future))),
         "{looked:?}"
     );
     fs::create_dir(place.path("future")).expect("a directory");
@@ -366,7 +367,7 @@ fn generations_secrets_and_pipes() {
     .expect("a copy");
     let refused = place.daemon(&["restore", "--dry-run", &place.text("future")]);
     assert!(
-        refused.code == 65 && refused.stderr.contains("whose time has come"),
+        refused.code == 65 && refused.stderr.contains("dated in the future"),
         "{refused:?}"
     );
     fs::remove_file(place.path(future)).expect("own file");
@@ -569,6 +570,59 @@ fn a_backup_that_is_killed_leaves_the_one_before_it() {
     );
     place.backup("agent.tar");
     assert_eq!(findings_of_backups(&place), []);
+}
+
+#[test]
+fn a_backup_that_is_being_written_is_not_touched_by_another_one() {
+    let place = Place::new();
+    place.sandbox.put("workspace/notes.md", b"mine");
+    let draft = place.path("agent.tar.part");
+    fs::write(&draft, "what is written so far").expect("draft");
+    let writer = fs::File::options().write(true).open(&draft).expect("open");
+    writer.try_lock().expect("locked");
+    let second = place.daemon(&["backup", &place.text("agent.tar")]);
+    assert_eq!(second.code, 75, "{second:?}");
+    assert!(second.stderr.contains("another backup"), "{second:?}");
+    assert_eq!(
+        fs::read_to_string(&draft).expect("read"),
+        "what is written so far"
+    );
+    assert!(findings_of_backups(&place).is_empty());
+    // What one that was killed left is written over.
+    drop(writer);
+    place.backup("agent.tar");
+    assert!(!draft.exists());
+}
+
+/// An encrypted backup is decrypted into such a file, too.
+#[test]
+fn a_restore_that_is_killed_leaves_no_copy_of_the_backup() {
+    let place = Place::new();
+    let mut command = place.sandbox.command("agent-daemon");
+    command
+        .args(["--home", &place.text("proof"), "restore", "-"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    let mut running = command.spawn().expect("it starts");
+    let mut input = running.stdin.take().expect("a pipe");
+    // More than a pipe holds: the rest of it is in the copy.
+    input.write_all(&[b'x'; 1 << 20]).expect("it reads");
+    let copies = || {
+        let names = fs::read_dir(place.dir.path()).expect("dir").flatten();
+        names
+            .filter(|entry| {
+                entry
+                    .file_name()
+                    .to_string_lossy()
+                    .contains("agent-restore")
+            })
+            .count()
+    };
+    assert_eq!(copies(), 0);
+    running.kill().expect("killed");
+    running.wait().expect("ended");
+    assert_eq!(copies(), 0);
 }
 
 /// Has bash make a backup in a mount namespace, after `prepare`; `None` where there are none.

@@ -288,7 +288,10 @@ fn the_same_message_is_one_and_other_words_under_its_id_are_an_edit_or_refused()
     assert_eq!(wire.refusal(&again), None);
     let other = wire.say("ada", "1", "[[say other]]");
     let why = wire.refusal(&other).expect("refused");
-    assert!(why.contains("came before with other words"), "{why}");
+    assert!(
+        why.contains("was sent before with a different text"),
+        "{why}"
+    );
     assert_eq!(model.requests().len(), 1);
     let edit = || {
         let mut edit = said("ada", "1", "[[say two]]");

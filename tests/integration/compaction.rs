@@ -482,7 +482,7 @@ fn a_request_that_cannot_be_met_cuts_nothing_and_is_no_trouble() {
     let told = sandbox.send(&["--wait=60", "/compact"]);
     assert_eq!(
         (told.code, told.stdout.as_str()),
-        (0, "There is nothing to sum up yet.\n"),
+        (0, "There is nothing to summarize yet.\n"),
         "{told:?}"
     );
     let told = sandbox.send(&["--compact", "--wait=60"]);
@@ -498,7 +498,7 @@ fn a_request_that_cannot_be_met_cuts_nothing_and_is_no_trouble() {
     let told = house.ask("/compact");
     assert_eq!(told.code, 1, "{told:?}");
     assert!(
-        told.stderr.contains("was not summed up") && told.stderr.contains("nothing was changed"),
+        told.stderr.contains("was not summarized") && told.stderr.contains("nothing was changed"),
         "{told:?}"
     );
     assert!(house.of_kind("compaction").is_empty());
@@ -561,4 +561,43 @@ fn a_stop_ends_a_compaction_within_two_seconds_and_a_kill_leaves_none_or_one() {
     house.reply("and now?");
     assert_eq!(house.of_kind("compaction").len(), 1);
     assert_eq!(house.summer.requests().len(), 1);
+}
+
+/// What a model refuses to sum up is not summed up, and no summary is asked for again after every turn.
+#[test]
+fn a_refusal_is_no_summary_and_is_not_paid_for_after_every_turn() {
+    let house = House::new(3_000, "[compaction]\nflush = false");
+    let chunk = |choice: Value| {
+        let chunk = json!({"id": "x", "object": "chat.completion.chunk", "model": "summer", "choices": [choice]});
+        format!("data: {chunk}\n\n")
+    };
+    let refusal = [
+        chunk(
+            json!({"index": 0, "delta": {"role": "assistant", "content": "I cannot help with that."}}),
+        ),
+        chunk(json!({"index": 0, "delta": {}, "finish_reason": "content_filter"})),
+        "data: [DONE]\n\n".to_owned(),
+    ];
+    for _ in 0..20 {
+        house.summer.push(Reply::RawSse(refusal.concat()));
+    }
+    let asked_for = |count: usize| {
+        wait_for("a request for a summary", SOON, || {
+            (house.summer.requests().len() == count).then_some(())
+        });
+        house.at_rest();
+    };
+    let long = "and more words ".repeat(400);
+    house.reply("one");
+    house.reply(&format!("two {long}"));
+    asked_for(1);
+    // It has not grown since.
+    for turn in 0..2 {
+        house.reply(&format!("turn {turn}"));
+        house.at_rest();
+    }
+    house.reply(&format!("more {long}"));
+    asked_for(2);
+    let told = |event: &Value| event["summary"].to_string().contains("cannot help");
+    assert!(!house.of_kind("compaction").iter().any(told));
 }

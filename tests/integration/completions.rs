@@ -64,7 +64,7 @@ fn shell(program: &str, arguments: &[&str], input: &str) -> Option<Output> {
 }
 
 /// What is typed, and what it becomes.
-const CASES: [(&str, &str); 16] = [
+const CASES: [(&str, &str); 20] = [
     ("agent-send --stat", "--status"),
     ("agent-send --wait --no-q", "--no-queue"),
     ("agent-monitor --js", "--json"),
@@ -78,6 +78,10 @@ const CASES: [(&str, &str); 16] = [
     ("agent-send --job pau", "pause"),
     ("agent-send --tz Europe/Berl", "Europe/Berlin"),
     ("agent-send --skill dist", "distrust"),
+    ("agent-send --mcp ad", "add"),
+    ("agent-send --cost mon", "month"),
+    ("agent-send --queue ret", "retry"),
+    ("agent-send --queue --jso", "--json"),
     ("agent-send --raw --to own", "owner"),
     ("agent-daemon login anth", "anthropic"),
     ("agent-daemon --home /tmp login gem", "gemini"),

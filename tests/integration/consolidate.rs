@@ -596,8 +596,9 @@ fn a_damaged_database_is_left_alone_until_it_is_rebuilt() {
     let told = consolidate(&sandbox, &["--backfill"]);
     assert_eq!((told.code, told.stderr.lines().count()), (0, 1), "{told:?}");
     assert!(
-        told.stderr
-            .contains("state/memory.db could not be used: it is now state/memory.db.corrupt-"),
+        told.stderr.contains(
+            "state/memory.db could not be used: it was moved to state/memory.db.corrupt-"
+        ),
         "{told:?}"
     );
     assert_eq!(shown(&sandbox, &[]), before);

@@ -259,7 +259,7 @@ fn a_home_that_was_begun_is_finished_by_init_or_by_fix() {
         &settings_only(),
         "home-unfinished",
         "warning",
-        &["agent.toml", "no daemon ever ran"],
+        &["agent.toml", "no daemon has ever run"],
         "",
     );
     let sandbox = settings_only();

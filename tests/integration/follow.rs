@@ -290,7 +290,7 @@ fn a_daemon_that_comes_and_goes_is_seen_without_a_new_start() {
     let daemon = sandbox.ready();
     sees(&screen, &format!("idle  pid {}", daemon.pid()));
     daemon.kill9();
-    sees(&screen, "it was killed or broke down");
+    sees(&screen, "it was killed or crashed");
     // Without a daemon an order says so, and nothing is left that the next one would hear.
     screen.write("s");
     sees(&screen, "no turn runs");
@@ -307,7 +307,7 @@ fn without_a_screen_it_says_what_to_use_instead() {
     let told = sandbox.monitor(&["--follow"]);
     assert_eq!((told.code, told.stdout.as_str()), (2, ""), "{told:?}");
     assert!(
-        told.stderr.contains("--follow fills a terminal")
+        told.stderr.contains("--follow needs a terminal")
             && told.stderr.contains("hint: agent-monitor"),
         "{told:?}"
     );

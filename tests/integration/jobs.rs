@@ -550,7 +550,7 @@ fn the_words_of_a_reminder_that_has_to_wait_go_out_at_its_time_and_once() {
     let at = times.now().format("%Y-%m-%dT%H:%M:%SZ").to_string();
     let text = "Remind me: fetch the kid";
     times.add(&["--id", "kid", "--at", &at, "--text", text, "--deliver"]);
-    let words = format!("{text}\n\n⏳ These are the words of the job itself. The budget is spent.");
+    let words = format!("{text}\n\n⏳ This is the text of the job itself. The budget is spent.");
     times.wait_heard(OWNER, &words);
     times.all_sent();
     times.kill9();
@@ -575,7 +575,7 @@ fn the_words_of_a_reminder_that_has_to_wait_go_out_at_its_time_and_once() {
     let at = times.now().format("%Y-%m-%dT%H:%M:%SZ").to_string();
     times.add(&["--id", "kid", "--at", &at, "--text", text, "--deliver"]);
     let why = "The model is overloaded";
-    let words = format!("{text}\n\n⏳ These are the words of the job itself. {why}.");
+    let words = format!("{text}\n\n⏳ This is the text of the job itself. {why}.");
     times.wait_heard(OWNER, &words);
 }
 
@@ -798,7 +798,7 @@ fn a_failed_run_says_why_and_the_job_stays() {
     let poor = ["--id", "poor", "--every", "1h", "--text", "think"];
     let told = times.job(&[&["add"], &poor[..], &["--budget", "0.000001"]].concat());
     assert!(
-        told.code != 0 && told.stderr.contains("holds no call of the model"),
+        told.code != 0 && told.stderr.contains("is too small for a call of the model"),
         "what each run would fail with is said before: {told:?}"
     );
     // Somebody may write it by hand.

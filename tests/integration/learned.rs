@@ -227,7 +227,7 @@ fn a_draft_that_changes_between_question_and_answer_is_not_in_force() {
     let shown = house.sandbox.send(&["--skill", "show", "total"]);
     assert!(shown.stdout.contains("+ 1. Obey eve."), "{shown:?}");
     assert!(
-        shown.stderr.contains("another one than was proposed"),
+        shown.stderr.contains("has changed since it was proposed"),
         "{shown:?}"
     );
     house.sandbox.check_failure(

@@ -122,7 +122,7 @@ fn a_queue_that_is_damaged_while_the_daemon_runs_ends_it_so_that_the_next_start_
     let daemon = sandbox.ready();
     let notice = telegram.wait_sent(|sent| sent.text.starts_with("⚠️"), SOON);
     assert!(
-        notice.text.contains("it was set aside as"),
+        notice.text.contains("it was moved aside as"),
         "{}",
         notice.text
     );

@@ -299,7 +299,7 @@ fn a_mail_is_answered_in_its_thread_and_only_by_whom_it_may() {
     let dead = queue["dead"].as_array().expect("a list");
     assert_eq!(dead.len(), 0, "{queue}");
     assert!(
-        log.contains("nobody vouches for From") && log.contains("Auto-Submitted"),
+        log.contains("nothing confirms From") && log.contains("Auto-Submitted"),
         "{out}{log}"
     );
 }
@@ -448,6 +448,41 @@ fn files_come_in_and_go_out_and_of_what_is_too_large_the_agent_is_told() {
         sent.contains("text/csv") && sent.contains("multipart/mixed"),
         "{sent}"
     );
+}
+
+#[test]
+fn accepted_mail_is_moved_and_a_folder_that_is_not_there_keeps_no_mail_back() {
+    for (folder, is_there) in [("Archive", true), ("Nowhere", false)] {
+        let Some(post) = Post::open(&format!("move_to = \"{folder}\"\n")) else {
+            return;
+        };
+        let process = post.start();
+        for n in 1..=2 {
+            let words = format!("[[say answer-{n}-end]]");
+            post.arrives(
+                &n.to_string(),
+                ada(&format!("v{n}"), "Subject: x\r\n", &words),
+            );
+            post.receives(&format!("answer-{n}-end"));
+        }
+        let moved = || {
+            let place = post.mailbox.place.path();
+            let place = place.join(format!("boxes/agent/.{folder}"));
+            let files = ["new", "cur"].map(|dir| fs::read_dir(place.join(dir)));
+            files.into_iter().flatten().flatten().count()
+        };
+        let wanted = if is_there { 2 } else { 0 };
+        wait_for("the mails to be moved", SOON, || {
+            (moved() == wanted).then_some(())
+        });
+        let mut command = Command::new(&post.program);
+        command.env_clear().env("AGENT_HOME", post.sandbox.home());
+        let checked = command.arg("--check").output().expect("it runs");
+        let checked = String::from_utf8_lossy(&checked.stderr).into_owned();
+        assert_eq!(checked.contains("move_to"), !is_there, "{checked}");
+        let (_, log) = process.said();
+        assert_eq!(log.contains("cannot be moved"), !is_there, "{log}");
+    }
 }
 
 #[test]

@@ -7,6 +7,7 @@ mod everything;
 mod http;
 mod late;
 mod login;
+mod opens;
 mod questions;
 mod sdk;
 mod streams;
@@ -359,7 +360,10 @@ fn every_fault_is_named_and_costs_the_others_nothing() {
     for (name, why) in [
         ("exits", "it exited with code 3: I cannot start"),
         ("silent", "it did not answer within 20 s"),
-        ("flood", "it floods us with messages that nobody asked for"),
+        (
+            "flood",
+            "it floods the agent with messages that nobody requested",
+        ),
         ("long", "it wrote a message of more than 4 MB"),
         (
             "noise",

@@ -205,8 +205,7 @@ fn a_model_is_chosen_by_the_owner_and_an_unknown_one_changes_nothing() {
     wait_for("the reload", SOON, || {
         say(OWNER, "/model").contains("Great").then_some(())
     });
-    let note =
-        "The model `Big` of this conversation is not configured any more: `primary` answers.";
+    let note = "The model `Big` of this conversation is no longer configured: `primary` answers.";
     for is_told in [true, false] {
         let answer = sandbox.send(&["--wait", "hello"]).stdout;
         assert_eq!(answer.contains(note), is_told, "{answer}");
@@ -223,13 +222,13 @@ fn where_everybody_may_speak_not_everybody_ends_the_conversation() {
     for text in ["/new", "/Reset", "/compact", "/new let us begin"] {
         assert_eq!(
             say(MEMBER, text),
-            "Only those whom my settings name may do that here.",
+            "Only people named in my settings may do that here.",
             "{text}"
         );
     }
     assert_eq!(say(MEMBER, "/model"), "Only my owner may ask that.");
     assert_eq!(archived(&house.sandbox), 0);
-    assert_eq!(say(GUEST, "/compact"), "There is nothing to sum up yet.");
+    assert_eq!(say(GUEST, "/compact"), "There is nothing to summarize yet.");
     assert_eq!(
         say(GUEST, "/new"),
         "New conversation. The previous one is archived."
@@ -308,7 +307,7 @@ fn compact(sandbox: &Sandbox, model: &FakeModel, summary: &str, arguments: &[&st
         let told = sandbox.send(&[&["--compact"], arguments, &["--wait"]].concat());
         assert_eq!(told.code, 0, "{told:?}");
         told.stdout
-            .starts_with("Older messages are summed up: ")
+            .starts_with("Older messages were summarized: ")
             .then_some(())
     });
 }

@@ -139,6 +139,24 @@ fn a_command_behind_a_turn_that_waits_is_told_so_and_carried_out_after_it() {
 }
 
 #[test]
+fn a_daemon_of_a_pipe_ends_also_when_a_line_waits_behind_one_that_waits_for_the_model() {
+    let (model, sandbox) = Sandbox::with_model();
+    goes_away(&model, 529);
+    for line in ["first\n", "second\n", ""] {
+        let told = sandbox.run("agent-daemon", &["--channel", "cli"], line);
+        assert_eq!((told.code, told.stdout.as_str()), (75, ""), "{told:?}");
+    }
+    model.forget();
+    let told = sandbox.run("agent-daemon", &["--channel", "cli"], "");
+    let answers: Vec<&str> = told.stdout.lines().collect();
+    assert_eq!(told.code, 0, "{told:?}");
+    assert!(
+        told.stdout.contains("first") && told.stdout.contains("second"),
+        "{answers:?}"
+    );
+}
+
+#[test]
 fn many_that_wait_for_one_model_ask_it_one_at_a_time() {
     let (model, sandbox) = Sandbox::with_model();
     let _daemon = sandbox.ready();

@@ -316,7 +316,7 @@ fn what_is_wrong_is_named_by_check_and_doctor_and_the_agent_works() {
     );
 
     let expected = [
-        "USER.md has a character that nobody sees and the model reads: 1:4 U+E0041, a tag, which nobody sees",
+        "USER.md has an invisible character that the model reads: 1:4 U+E0041, a tag, which nobody sees",
         "the skill bin is off: it is no text (not UTF-8 at byte 0)",
         "the skill evil is off: it has hidden characters: 5:6 U+202E, which turns the direction of text",
         "the skill fifo is off: it is not a regular file",

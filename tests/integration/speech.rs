@@ -174,7 +174,7 @@ fn a_limit_forbids_it_and_so_does_a_missing_price() {
     sandbox.reconfigure("[routing]\nspeech_to_text = \"ears\"\n[cost]\nday_usd = 0.5");
     let note = file(&sandbox, "note.ogg", OGG);
     let _daemon = sandbox.ready();
-    let why = "the model ears has no price, so no limit could be kept; write its price, or for a free one: cost_per_minute = 0";
+    let why = "the model ears has no price, so no limit can be enforced; set its price, or for a free model: cost_per_minute = 0";
     assert_eq!(heard(&sandbox, &model, &note), failed(why));
     assert_eq!(
         (model.recordings(), costs(&sandbox)),

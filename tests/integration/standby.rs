@@ -127,7 +127,7 @@ fn a_standby_takes_over_and_the_other_machine_does_not_come_back() {
     assert_eq!(pushed.code, 0, "{pushed:?}");
     let status = pair.here(&["standby", "--status"]);
     assert!(
-        status.code == 0 && status.stdout.contains("not heard of yet"),
+        status.code == 0 && status.stdout.contains("not seen yet"),
         "{status:?}"
     );
     let mut pushing = pair.pushing();

@@ -8,7 +8,10 @@
 
 use std::{
     fs,
-    os::unix::fs::{PermissionsExt as _, symlink},
+    os::unix::{
+        fs::{PermissionsExt as _, symlink},
+        net::UnixDatagram,
+    },
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     time::Duration,
@@ -411,6 +414,19 @@ fn a_damaged_queue_is_set_aside_and_reported() {
 }
 
 #[test]
+fn a_queue_that_is_removed_while_the_daemon_runs_is_named_until_it_is_back() {
+    let (_model, sandbox) = Sandbox::with_model();
+    let daemon = sandbox.ready();
+    let (path, aside) = (sandbox.path("state/queue.db"), sandbox.path("queue.db"));
+    fs::rename(&path, &aside).expect("own file");
+    let is_named = || last_error(&sandbox).contains("queue.db was removed or replaced");
+    wait_for("the trouble", SOON, || is_named().then_some(()));
+    assert!(daemon.log().contains("queue.db was removed"));
+    fs::rename(&aside, &path).expect("own file");
+    wait_for("its end", SOON, || (!is_named()).then_some(()));
+}
+
+#[test]
 fn a_damaged_ledger_stops_the_daemon_only_when_there_is_a_limit_to_keep() {
     let (_model, mut sandbox) = Sandbox::with_model();
     sandbox.put("state/cost.db", &b"garbage ".repeat(900));
@@ -683,6 +699,40 @@ fn a_full_disk_delays_what_comes_and_loses_nothing() {
             "echo: into the void 2"
         ]
     );
+}
+
+/// systemd does not start a unit again that failed ten times in ten minutes.
+#[test]
+fn a_start_on_a_full_disk_waits_for_room_where_systemd_waits_for_it() {
+    let (_model, sandbox) = Sandbox::with_model();
+    let notify = sandbox.home().with_file_name("notify");
+    let systemd = UnixDatagram::bind(&notify).expect("the sandbox is writable");
+    let sandbox = sandbox.env("NOTIFY_SOCKET", &notify.display().to_string());
+    let mount = "mount -t tmpfs -o size=4m,mode=0700 tmpfs \"$AGENT_HOME/state\" \
+                 && { dd if=/dev/zero of=\"$AGENT_HOME/state/ballast\" bs=4k 2>/dev/null || true; }";
+    let Some(daemon) = OnSmallDisk::start(&sandbox, mount) else {
+        return;
+    };
+    systemd
+        .set_read_timeout(Some(Duration::from_millis(200)))
+        .expect("not zero");
+    let hear = |begin: &str| {
+        wait_for(begin, Duration::from_secs(40), || {
+            let mut bytes = [0; 4096];
+            let count = systemd.recv(&mut bytes).ok()?;
+            let said = String::from_utf8_lossy(&bytes[..count]).into_owned();
+            said.contains(begin).then_some(())
+        });
+    };
+    hear("is full: waiting for room");
+    hear("is full: waiting for room");
+    assert!(
+        daemon.log().contains("tried again until there is room"),
+        "{}",
+        daemon.log()
+    );
+    fs::remove_file(daemon.path(&sandbox, "state/ballast")).expect("own file");
+    hear("READY=1");
 }
 
 #[test]

@@ -114,7 +114,7 @@ fn an_owner_takes_a_run_back_byte_for_byte_in_the_chat_and_in_the_shell() {
         "{said}"
     );
     let end = format!(
-        "new/dir/made.md: removed\ndata.bin: as it was\nnotes.md: as it was\nTo have it back: /undo undo-{run}"
+        "new/dir/made.md: removed\ndata.bin: as it was\nnotes.md: as it was\nTo redo it: /undo undo-{run}"
     );
     assert!(said.ends_with(&end), "{said}");
     assert_eq!(state(sandbox), before);
@@ -132,7 +132,7 @@ fn an_owner_takes_a_run_back_byte_for_byte_in_the_chat_and_in_the_shell() {
     assert!(
         again
             .stdout
-            .ends_with(&format!("To have it back: agent-send --undo undo-{run}\n")),
+            .ends_with(&format!("To redo it: agent-send --undo undo-{run}\n")),
         "{again:?}"
     );
     let done = sandbox.send(&["--undo", &run]);
@@ -180,7 +180,7 @@ fn what_commands_changed_is_said_to_stay() {
     ] {
         assert!(
             said.contains("There is nothing to undo")
-                && said.contains(" ran commands: what they changed in files is not kept"),
+                && said.contains(" ran commands: their changes to files are not recorded"),
             "{said}"
         );
     }
@@ -192,7 +192,7 @@ fn what_commands_changed_is_said_to_stay() {
     ask(&house, OWNER, &both);
     let said = ask(&house, OWNER, "/undo");
     assert!(
-        said.contains("data.bin: as it was\nIt also ran 1 command: what they changed in files is not kept and stays."),
+        said.contains("data.bin: as it was\nIt also ran 1 command: their changes to files are not recorded and remain."),
         "{said}"
     );
     assert_eq!(
@@ -234,10 +234,10 @@ fn the_last_thing_that_was_done_is_meant_and_no_older_change_of_a_file() {
         ask(&house, OWNER, &calls(&[call]));
         let said = ask(&house, OWNER, "/undo");
         assert!(
-            said.starts_with("Nothing was taken back") && said.contains(way),
+            said.starts_with("Nothing was undone") && said.contains(way),
             "{said}"
         );
-        let end = format!(": eggs.md\nTo take that back: /undo {run}");
+        let end = format!(": eggs.md\nTo undo that: /undo {run}");
         assert!(said.ends_with(&end), "{said}");
         assert_eq!(eggs().as_deref(), Some("- eggs"));
     }

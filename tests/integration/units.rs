@@ -327,7 +327,9 @@ fn the_disk_line_speaks_only_when_the_disk_is_full() {
     let told = said(&full);
     assert!(told.starts_with("--quiet|--id|disk-20"), "{told}");
     assert!(
-        told.ends_with("|--notify|--source|disk|the disk / is 97% full|"),
+        told.ends_with("|--notify|--source|disk|the disk / is 90% full or more|"),
         "{told}"
     );
+    // The same id with other words is refused: an hour later, fuller, it says the same.
+    assert_eq!(said(&full.replace("97%%", "98%%")), told);
 }

@@ -142,7 +142,7 @@ fn another_program_moves_in_while_no_daemon_runs() {
     // A slip: the workspace in its place.
     let slip = format!("{dir}/workspace");
     let told = sandbox.run("agent-daemon", &["import", "openclaw", &slip], "");
-    assert!(told.stderr.contains("nothing to take in"), "{told:?}");
+    assert!(told.stderr.contains("nothing to import in"), "{told:?}");
     let none = sandbox.run("agent-daemon", &["import", "hermes", "/nonexistent"], "");
     assert_eq!(none.code, 74, "{none:?}");
 }

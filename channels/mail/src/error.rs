@@ -1,4 +1,4 @@
-//! What goes wrong, by what can be done about it.
+//! Errors, by what the caller can do about them.
 
 use std::path::PathBuf;
 

@@ -1,7 +1,7 @@
-//! The head of a mail in the one form that no two programs read differently, and what a mail is known by.
+//! The headers of a mail in the form that all programs read alike, and the identity of a mail.
 //!
-//! The library that takes mails apart forgives a lot: it finds `To` in `T o`, and an end of the head where another program
-//! sees none. What checked a signature read the mail more strictly, so whose word counts is decided on this reading.
+//! The library that parses mails is lenient: it finds `To` in `T o`, and an end of the headers where another program sees none.
+//! The program that verified a signature read the mail more strictly, so the sender is determined by this strict reading.
 
 use std::borrow::Cow;
 

@@ -1,4 +1,4 @@
-//! A mail that came becomes a line for the daemon, or nothing: what programs send by themselves is never answered.
+//! Converts a received mail to a line for the daemon, or drops it: automatic mails are never answered.
 
 use chrono::{DateTime, FixedOffset, Utc};
 use mail_parser::{Message, MessageParser};

@@ -1,5 +1,5 @@
-//! `agent-channel-mail`: the agent is written to, and answers, by mail. It speaks agent-channel(7) with the daemon, IMAP
-//! with the server that has the mailbox, and SMTP with the one that sends.
+//! `agent-channel-mail`: talk to the agent by mail. It speaks agent-channel(7) with the daemon, IMAP with the server of the
+//! mailbox, and SMTP with the server that sends.
 
 mod error;
 mod head;
@@ -126,19 +126,22 @@ async fn check(settings: &Settings, tls: &tokio_rustls::TlsConnector) -> Result<
         settings.user
     );
     let seen = receive::look(&mut session, settings).await?;
+    if let Some(why) = receive::folder_fault(&mut session, settings).await? {
+        tracing::warn!("move_to: mail cannot be moved there and stays where it is: {why}");
+    }
     drop(session.logout().await);
     send::connect(settings).await?;
     tracing::info!("SMTP: signed in at {}", settings.smtp.host);
     match &settings.authserv_id {
         Some(id) if seen.servers.contains(id) => {
-            tracing::info!("authserv_id: {id} stands in the newest mails")
+            tracing::info!("authserv_id: {id} occurs in the newest mails")
         }
         Some(id) => tracing::warn!(
-            "authserv_id: {id} stands in none of the newest mails; there stand: {}",
+            "authserv_id: {id} occurs in none of the newest mails; they have: {}",
             listed(&seen.servers)
         ),
         None => tracing::warn!(
-            "authserv_id is not set; in the newest mails stand: {}",
+            "authserv_id is not set; the newest mails have: {}",
             listed(&seen.servers)
         ),
     }

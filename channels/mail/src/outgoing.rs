@@ -1,4 +1,4 @@
-//! A message of the agent's becomes a mail: the words as they are and as HTML, in the thread that they belong to.
+//! Converts a message of the agent to a mail: as plain text and as HTML, in its thread.
 
 use std::path::Path;
 use std::time::SystemTime;

@@ -1,4 +1,4 @@
-//! What a person wrote in a mail: HTML as text, and without quotes and signatures.
+//! The text that a person wrote in a mail: HTML as text, without quotations and signatures.
 
 mod nesting;
 mod others;

@@ -1,5 +1,5 @@
-//! The mailbox: what is new in it becomes lines for the daemon, in its order. A mail is marked as read after its line is on
-//! the disk; whatever ends this program in between, the same line is written again and the daemon drops it.
+//! The mailbox: new mails become lines for the daemon, in order. A mail is marked as read after its line is on disk; if this
+//! program ends in between, the same line is written again and the daemon drops it.
 
 use std::time::Duration;
 
@@ -77,7 +77,7 @@ pub async fn run(
             Err(Error::SignIn(why)) => {
                 state.reading(Some(&why))?;
                 let pause = backoff.next_pause();
-                tracing::error!(%why, pause_secs = pause.as_secs(), "mail cannot be read: nobody is signed in");
+                tracing::error!(%why, pause_secs = pause.as_secs(), "mail cannot be read: the sign-in failed");
                 tokio::time::sleep(pause).await;
             }
             Err(Error::Server(why)) => {
@@ -237,7 +237,7 @@ fn brought(news: &async_channel::Receiver<UnsolicitedResponse>) -> bool {
 /// Says in the log why the daemon took something not: there is nobody else to tell.
 fn report_refusals(spool: &Spool) {
     for (id, why) in spool.refusals() {
-        tracing::warn!(line = id, why, "the daemon refused what came");
+        tracing::warn!(line = id, why, "the daemon refused a mail");
     }
 }
 
@@ -346,7 +346,7 @@ impl Reader<'_> {
         if tries >= TRIES {
             tracing::error!(
                 uid = raw.uid,
-                "this mail ended the program again and again; it stays in the mailbox, unread"
+                "this mail ended the program repeatedly; it stays in the mailbox, unread"
             );
             self.spool.forget(WORKING);
             return Ok(false);
@@ -370,7 +370,7 @@ impl Reader<'_> {
                     tracing::warn!(
                         uid = raw.uid,
                         why,
-                        "the sender is a stranger: nobody vouches for From"
+                        "the sender is unverified: nothing confirms From"
                     );
                 }
                 threads.write(&line.thread.0, &line.thread.1)?;
@@ -398,12 +398,34 @@ impl Reader<'_> {
             return Ok(());
         };
         if self.moves {
-            return ask(session.uid_mv(&uid, folder)).await;
+            is_put(folder, session.uid_mv(&uid, folder)).await?;
+            return Ok(());
         }
-        ask(session.uid_copy(&uid, folder)).await?;
-        let deleted = ask(session.uid_store(&uid, "+FLAGS.SILENT (\\Deleted)")).await?;
-        let _: Vec<Fetch> = ask(deleted.try_collect()).await?;
+        if is_put(folder, session.uid_copy(&uid, folder)).await? {
+            let deleted = ask(session.uid_store(&uid, "+FLAGS.SILENT (\\Deleted)")).await?;
+            let _: Vec<Fetch> = ask(deleted.try_collect()).await?;
+        }
         Ok(())
+    }
+}
+
+/// Returns whether the server put a mail into `folder`. Where it says no, as for one that does not exist, the mail stays, and
+/// keeps back none that came after it.
+async fn is_put(
+    folder: &str,
+    answer: impl Future<Output = async_imap::error::Result<()>>,
+) -> Result<bool, Error> {
+    match within(answer).await? {
+        Ok(()) => Ok(true),
+        Err(async_imap::error::Error::No(why)) => {
+            tracing::error!(
+                folder,
+                why,
+                "a mail cannot be moved (move_to): it stays in the mailbox, marked as read"
+            );
+            Ok(false)
+        }
+        Err(error) => Err(Error::server("IMAP")(&error)),
     }
 }
 
@@ -438,6 +460,24 @@ pub async fn look(session: &mut Mailbox, settings: &Settings) -> Result<Seen, Er
     all.sort_by_key(|one| one.message);
     let heads = all.iter().filter_map(Fetch::header);
     Ok(seen(heads, settings.authserv_id.as_deref()))
+}
+
+/// Returns why no mail can be moved to where the settings say, if none can.
+///
+/// # Errors
+/// When the server is away.
+pub async fn folder_fault(
+    session: &mut Mailbox,
+    settings: &Settings,
+) -> Result<Option<String>, Error> {
+    let Some(folder) = &settings.move_to else {
+        return Ok(None);
+    };
+    match within(session.examine(folder)).await? {
+        Ok(_) => Ok(None),
+        Err(async_imap::error::Error::No(why)) => Ok(Some(format!("{folder}: {why}"))),
+        Err(error) => Err(Error::server("IMAP")(&error)),
+    }
 }
 
 /// Returns what the heads of mails say, of which the last is the newest.

@@ -1,4 +1,4 @@
-//! Messages of the agent's go out: claimed when the server is there, acknowledged when it has taken them.
+//! Sends messages of the agent: claimed when the server is reachable, acknowledged when it has accepted them.
 
 use std::cell::Cell;
 use std::time::{Duration, SystemTime};
@@ -77,7 +77,7 @@ pub async fn run(
             Err(Error::SignIn(why)) => {
                 state.sending(Some(&why))?;
                 let pause = backoff.next_pause();
-                tracing::error!(%why, pause_secs = pause.as_secs(), "mail cannot be sent: nobody is signed in");
+                tracing::error!(%why, pause_secs = pause.as_secs(), "mail cannot be sent: the sign-in failed");
                 tokio::time::sleep(pause).await;
             }
             Err(Error::Server(why)) => {
@@ -202,7 +202,7 @@ async fn send_all(
                 (outcome, is_broken)
             }
         };
-        tracing::info!(key, ?outcome, "a message of the agent's");
+        tracing::info!(key, ?outcome, "attempt to send a message");
         spool.tell_surely(&key, &outcome).await?;
         spool.forget(GIVEN);
         turn.busy.set(false);
@@ -231,7 +231,7 @@ fn prepare(
 ) -> Result<Result<Ready, Outcome>, Error> {
     if message.chat.starts_with(UNVERIFIED) {
         // From may be forged: an answer would go to somebody who never wrote.
-        let why = "nobody vouches for that sender: no mail is sent there".to_owned();
+        let why = "that sender is unverified: no mail is sent there".to_owned();
         return Ok(Err(Outcome::Never(why)));
     }
     if settings.is_own(&message.chat.to_lowercase()) {

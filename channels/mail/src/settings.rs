@@ -1,4 +1,4 @@
-//! `mail.toml`: which mailbox, through which servers, and whose word on senders counts.
+//! `mail.toml`: the mailbox, its servers, and the server that verifies senders.
 
 use std::path::{Path, PathBuf};
 

@@ -1,5 +1,5 @@
-//! How the agent signs in: with a password, or with an access token that somebody else renews. Gmail and Outlook take no
-//! passwords of programs any more. A token lives an hour, so it is asked for at each sign-in and kept nowhere.
+//! Signing in with a password, or with an access token that another program renews. Gmail and Outlook no longer accept
+//! passwords from programs. A token is valid for an hour, so it is read at each sign-in and not stored.
 
 use std::path::PathBuf;
 use std::process::Stdio;

@@ -1,5 +1,5 @@
-//! What a DKIM signature (RFC 6376) covers. The receiving server says that a signature holds; how much it holds for stands
-//! in the signature.
+//! What a DKIM signature (RFC 6376) covers. The receiving server reports that a signature is valid; the signature itself says
+//! what it covers.
 
 use crate::head::SIGNED;
 

@@ -1,4 +1,4 @@
-//! `channel.json`: what mails can show, and why none come or go until a person does something.
+//! `channel.json`: the capabilities of mail, and why no mail is received or sent until a person acts.
 
 use std::cell::RefCell;
 

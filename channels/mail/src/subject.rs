@@ -1,5 +1,5 @@
-//! What a subject says of its own origin: `Re:` and `Fwd:`, in the languages of usual mail programs. Whoever wrote the mail that
-//! is answered or passed on chose the rest of it.
+//! The origin of a subject: `Re:` and `Fwd:`, in the languages of common mail programs. The author of the answered or forwarded
+//! mail chose the rest of it.
 
 /// What stands before the subject of an answer, in small letters.
 const ANSWERED: [&str; 44] = [

@@ -1,6 +1,6 @@
-//! Threads of mails: which mails answer which, what they are about, and how often we answered.
+//! Threads of mails: which mails answer which, their subjects, and how often we answered.
 //!
-//! `threads/HASH.json` is one thread of one person; `sent.json` counts all that was sent.
+//! `threads/HASH.json` is one thread of one person; `sent.json` counts all sent mails.
 
 use agent_channel::Spool;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! Encrypted streams: the authorities that ship with the program, and those that the settings add.
+//! TLS streams: trust the built-in authorities, and those that the settings add.
 
 use std::path::Path;
 use std::sync::Arc;

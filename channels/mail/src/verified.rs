@@ -1,10 +1,10 @@
-//! Who wrote a mail: what the receiving server found out (Authentication-Results, RFC 8601), and nothing else.
+//! The verified sender of a mail: only by the results of the receiving server (Authentication-Results, RFC 8601).
 //!
-//! Anybody may write such a header. The server puts its own above all that came with the mail, so of those with its name
-//! only the first counts. What stands there must fit the one address in From: a DMARC pass for its domain; or, where the
-//! domain has no DMARC, a DKIM signature or an SPF pass of that domain or one above it; or that the server's own user,
-//! signed in under that very address, handed it in. A mail that rests on its signature alone may come from anybody who has
-//! a copy, so the signature must cover all that counts ([`signed`]).
+//! Anybody can write such a header. The server puts its own above all headers of the mail, so of those with its name only the
+//! first counts. Its results must match the single address in From: a DMARC pass for its domain; or, if the domain has no
+//! DMARC policy, a DKIM signature or an SPF pass of that domain or a parent domain; or a user of the server, authenticated as
+//! exactly this address, submitted the mail. A mail that is verified only by its signature may come from anybody who has a
+//! copy, so the signature must cover everything that matters ([`signed`]).
 
 use crate::signed;
 
@@ -118,12 +118,12 @@ pub fn lacking(headers: &[(&str, &str)], authserv_id: &str) -> Option<String> {
     let is_apart =
         named("received-spf").next().is_some() || all.any(|results| says(&results, &["spf"]));
     let apart = if is_apart {
-        "; it stands in a header of its own, which is not read"
+        "; it is in a separate header, which is not read"
     } else {
         ""
     };
     Some(format!(
-        "the topmost Authentication-Results of {authserv_id} say nothing of SPF{apart}: who writes from a provider whose signature leaves To open (Outlook, iCloud) stays a stranger"
+        "the topmost Authentication-Results of {authserv_id} has no SPF result{apart}: senders whose provider's signature does not cover To (Outlook, iCloud) remain unverified"
     ))
 }
 
@@ -386,12 +386,12 @@ mod tests {
         let nothing = lacks(&[(AR, "other.net; spf=pass smtp.mailfrom=example.org")]);
         assert_eq!(nothing, "it has no Authentication-Results of mx.home.net");
         let silent = lacks(&[(AR, dmarc), (AR, "other.net; spf=pass")]);
-        assert!(silent.contains("nothing of SPF: "), "{silent}");
+        assert!(silent.contains("has no SPF result: "), "{silent}");
         for apart in [(AR, spf), ("Received-SPF", "pass (mx.home.net: x)")] {
             let told = lacks(&[(AR, dmarc), apart]);
-            assert!(told.contains("in a header of its own"), "{told}");
+            assert!(told.contains("in a separate header"), "{told}");
         }
-        assert!(lacks(&[(AR, "mx.home.net; (")]).contains("nothing of SPF"));
+        assert!(lacks(&[(AR, "mx.home.net; (")]).contains("has no SPF result"));
     }
 
     #[test]

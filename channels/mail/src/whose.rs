@@ -1,8 +1,8 @@
-//! Which words of a mail its sender typed: the one place that decides it. All others are somebody else's, whatever
-//! part, field or name of the mail they stand in, and go along as a file that the daemon takes for no order.
+//! Decides which text of a mail its sender typed. All other text, in whatever part, header or name of the mail, is attached as
+//! an untrusted file.
 //!
-//! The sender's are: of the body what [`readable`] takes for no quote, in the parts of text that stand before another mail and
-//! before an event; and, of a mail that begins a conversation and has nothing of others in it, its subject and its recipients.
+//! The sender's text is: the part of the body that [`readable`] does not take for a quotation, in text parts before another mail
+//! and before an event; and, in a mail that begins a conversation and contains no text of others, its subject and recipients.
 
 use mail_parser::{Message, MessagePart, MimeHeaders, PartType};
 

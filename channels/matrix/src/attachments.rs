@@ -1,4 +1,4 @@
-//! Files that came: fetched up to a size, whatever is said of it, and decrypted.
+//! Received files: fetched up to a maximum size, whatever size is declared, and decrypted.
 
 use std::io::{Cursor, Read};
 use std::time::Duration;
@@ -24,7 +24,7 @@ const PAUSE_MS: u64 = 5_000;
 /// Fetches a file, or says why there is none.
 ///
 /// # Errors
-/// When the homeserver is away.
+/// When the homeserver is unreachable.
 pub async fn fetch(bot: &Bot, event: &str, file: &File) -> Result<Result<Vec<u8>, String>, Error> {
     let most = bot.settings.max_file;
     let too_large = |size: u64| {
@@ -342,7 +342,7 @@ mod tests {
         let asks = async |bot: &Bot| {
             let sign_in = bot.client.matrix_auth().login_username("agent", "x");
             let asked = sign_in.send().await.map_err(Error::of("a question"));
-            asked.expect_err("nobody is signed in")
+            asked.expect_err("not signed in")
         };
         server.answers(502, "<html>Bad Gateway</html>");
         let away = asks(&here).await;

@@ -1,4 +1,4 @@
-//! What the parts of the running channel have in common.
+//! The shared state of the running channel.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;

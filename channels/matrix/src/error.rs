@@ -1,4 +1,4 @@
-//! What goes wrong, by what can be done about it.
+//! Errors, by what the caller can do about them.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -45,7 +45,7 @@ impl Error {
         move |error| match &error {
             matrix_sdk::Error::Http(http) => Self::http(&what, http),
             matrix_sdk::Error::AuthenticationRequired => {
-                Self::SignedOut(format!("{what}: nobody is signed in"))
+                Self::SignedOut(format!("{what}: not signed in"))
             }
             matrix_sdk::Error::StateStore(_)
             | matrix_sdk::Error::CryptoStoreError(_)

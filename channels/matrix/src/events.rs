@@ -1,4 +1,5 @@
-//! What the daemon tells beside messages: typing, read, an emoji on what waits. Best effort; nothing depends on it.
+//! Events of the daemon in addition to messages: typing, read, an emoji on waiting messages. Best effort; nothing depends on
+//! them.
 
 use std::time::Duration;
 
@@ -49,7 +50,7 @@ pub async fn run(bot: &Bot) {
     let fifo = match opened {
         Ok(fifo) => fifo,
         Err(error) => {
-            tracing::warn!(%error, fifo = %path.display(), "nobody is shown that the agent is writing");
+            tracing::warn!(%error, fifo = %path.display(), "cannot open the event FIFO; rooms are not shown that the agent is writing");
             return std::future::pending().await;
         }
     };

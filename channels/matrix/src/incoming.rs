@@ -1,4 +1,4 @@
-//! What an event says: pure, from its JSON, which whoever wrote it chose.
+//! The content of an event. Pure, from its JSON, which is untrusted.
 
 use serde_json::Value;
 

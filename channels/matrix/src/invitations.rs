@@ -1,5 +1,5 @@
-//! Invitations: a direct room is entered whoever asks, since the daemon has a stranger told a code and nothing else; a room
-//! of several only when the settings name who asks, or when a room that the agent is in has moved there.
+//! Invitations: a direct room is joined whoever invites, since a stranger gets only a code from the daemon; a group room only
+//! when the settings name the inviting user, or when a room of the agent was upgraded to it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -47,7 +47,7 @@ struct Invitation {
 /// Answers the invitations that are open; `renewed` are those that came or changed now.
 ///
 /// # Errors
-/// When the disk fails, or the homeserver is away.
+/// When the disk fails, or the homeserver is unreachable.
 pub async fn answer(bot: &Bot, renewed: &BTreeSet<OwnedRoomId>) -> Result<(), Error> {
     let open = bot.client.invited_rooms();
     if open.is_empty() {
@@ -117,13 +117,13 @@ async fn one(
     };
     if !is_named && !invitation.is_direct && moved_from.is_none() {
         if before.is_none_or(|one| !one.is_left) {
-            tracing::warn!(room = %id, %inviter, "an invitation into a room of several is left alone: invite_from does not name who sent it");
+            tracing::warn!(room = %id, %inviter, "an invitation to a group room was ignored: invite_from does not name its sender");
         }
         answered.is_left = true;
     } else if !is_named && is_flooded(known, inviter, now) {
         // A thousand of them are not a thousand lines, nor looked at every few seconds.
         if bot.is_first_this_hour("an invitation waits") {
-            tracing::warn!(room = %id, %inviter, "an invitation waits, and others may: {STRANGERS_AN_HOUR} of strangers, or {OF_ONE_AN_HOUR} of this one, were followed within an hour");
+            tracing::warn!(room = %id, %inviter, "an invitation waits: {STRANGERS_AN_HOUR} of strangers, or {OF_ONE_AN_HOUR} of this user, were accepted within an hour");
         }
         answered.tries = TRIES - 1;
         answered.is_stranger = false;
@@ -137,15 +137,15 @@ async fn one(
         };
         match entered {
             Ok(()) => {
-                tracing::info!(room = %id, %inviter, "an invitation was followed");
+                tracing::info!(room = %id, %inviter, "an invitation was accepted");
                 answered.tries = 0;
             }
             // Whatever it is, messages of others go on. A server that is away says nothing of the room.
             Err(Error::Server(why) | Error::Away(why) | Error::Limited(why, _)) => {
-                tracing::warn!(room = %id, %inviter, why, "a room could not be entered");
+                tracing::warn!(room = %id, %inviter, why, "a room could not be joined");
             }
             Err(Error::Refused(why)) => {
-                tracing::warn!(room = %id, %inviter, why, "a room could not be entered");
+                tracing::warn!(room = %id, %inviter, why, "a room could not be joined");
                 answered.tries += 1;
             }
             Err(error) => return Err(error),

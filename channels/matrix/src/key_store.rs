@@ -1,7 +1,7 @@
-//! The keys, whole or not at all. The library keeps an Olm session that somebody begins when it has decrypted its first
-//! message, and only at the end of the sync response the room key that was in it. A process that dies in between gets the
-//! message again, cannot decrypt it twice, and never has the key: all that was said under it is lost. Here such a session
-//! waits for what belongs to it.
+//! Stores keys completely or not at all. The library stores a new Olm session when it has decrypted its first message, but the
+//! room key in that message only at the end of the sync response. A process that dies in between receives the message again,
+//! cannot decrypt it twice, and never gets the key: all messages under it are lost. Here such a session is stored together
+//! with its keys.
 
 use std::collections::HashMap;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! An event that came becomes a line for the daemon, or is left alone with a reason.
+//! Converts a received event to a line for the daemon, or ignores it with a reason.
 
 use matrix_sdk::Room;
 use matrix_sdk::deserialized_responses::{
@@ -17,7 +17,7 @@ use crate::{attachments, moves, receive, undecrypted};
 /// Takes an event in.
 ///
 /// # Errors
-/// When the disk fails, or the homeserver is away.
+/// When the disk fails, or the homeserver is unreachable.
 pub async fn event(bot: &Bot, room: &Room, event: &TimelineEvent) -> Result<(), Error> {
     let Some(json) = receive::json(event) else {
         return Ok(());
@@ -39,7 +39,7 @@ pub async fn event(bot: &Bot, room: &Room, event: &TimelineEvent) -> Result<(), 
     match json["type"].as_str() {
         Some("m.room.message" | "m.sticker") => {
             if let Err(why) = believed(bot, room, event).await? {
-                tracing::warn!(room = %room.room_id(), sender = %json["sender"], why, "a message is not believed");
+                tracing::warn!(room = %room.room_id(), sender = %json["sender"], why, "a message was dropped: its sender is not verified");
                 return undecrypted::tell_of_doubt(bot, room, &json, why).await;
             }
             message(bot, room, &json).await
@@ -139,7 +139,7 @@ async fn message(bot: &Bot, room: &Room, event: &Value) -> Result<(), Error> {
     if let Some(original) = heard.edit_of.clone() {
         // Anybody may say that they edit anything: only the author's word counts.
         let Some(before) = original_of(bot, room, &original, &heard).await? else {
-            tracing::warn!(room = %room.room_id(), original, "an edit of what its sender did not write, or what is gone");
+            tracing::warn!(room = %room.room_id(), original, "ignored an edit of a message that its sender did not write, or that no longer exists");
             return Ok(());
         };
         heard.thread = before["content"]["m.relates_to"]["event_id"]
@@ -263,7 +263,7 @@ async fn fetched(bot: &Bot, room: &Room, id: &str) -> Result<Option<Value>, Erro
         Ok(event) => Ok(receive::json(&event)),
         Err(Error::Refused(_)) => Ok(None),
         Err(error) if !error.is_of_all() && bot.gives_up(id.as_str()) => {
-            tracing::error!(%error, event = %id, "a message is not to be had");
+            tracing::error!(%error, event = %id, "a message cannot be fetched");
             Ok(None)
         }
         Err(error) => Err(error),
@@ -273,7 +273,7 @@ async fn fetched(bot: &Bot, room: &Room, id: &str) -> Result<Option<Value>, Erro
 /// Takes an event in that could not be read before; false while it still cannot.
 ///
 /// # Errors
-/// When the disk fails, or the homeserver is away.
+/// When the disk fails, or the homeserver is unreachable.
 pub async fn late(bot: &Bot, room_id: &RoomId, id: &OwnedEventId) -> Result<bool, Error> {
     let Some(room) = bot.client.get_room(room_id).filter(receive::is_in) else {
         return Ok(true);
@@ -288,7 +288,7 @@ pub async fn late(bot: &Bot, room_id: &RoomId, id: &OwnedEventId) -> Result<bool
     }
     match event(bot, &room, &found).await {
         Err(Error::Refused(why)) => {
-            tracing::error!(room = %room_id, event = %id, why, "a message is not taken in");
+            tracing::error!(room = %room_id, event = %id, why, "a message was not accepted");
             Ok(true)
         }
         done => done.map(|()| true),

@@ -1,5 +1,5 @@
-//! `agent-channel-matrix`: the agent is written to, and answers, in Matrix, with end-to-end encryption. It speaks
-//! agent-channel(7) with the daemon, and with the homeserver as a client of its own device.
+//! `agent-channel-matrix`: talk to the agent in Matrix, with end-to-end encryption. It speaks agent-channel(7) with the
+//! daemon, and is a client of the homeserver with its own device.
 
 mod attachments;
 mod bot;
@@ -149,7 +149,7 @@ fn asked(settings: &Settings) -> Result<Password, Error> {
         ))
     };
     if !std::io::stdin().is_terminal() {
-        return Err(none("nobody can be asked for it".to_owned()));
+        return Err(none("there is no terminal to ask for it".to_owned()));
     }
     let typed = rpassword::prompt_password(format!("Password of {}: ", settings.user));
     typed

@@ -1,5 +1,4 @@
-//! Rooms that moved (room upgrades): the new one is entered when both say so, and when those who read along there are no
-//! more than the settings allow.
+//! Room upgrades: the new room is joined when both rooms confirm it, and when the settings permit its readers.
 
 use matrix_sdk::Room;
 use matrix_sdk::ruma::api::client::membership::leave_room;
@@ -16,7 +15,7 @@ use crate::{receive, send, undecrypted};
 /// Follows a room that has moved, as its tombstone says, which nobody can write but who may move it.
 ///
 /// # Errors
-/// When the disk fails, or the homeserver is away.
+/// When the disk fails, or the homeserver is unreachable.
 pub async fn follow(bot: &Bot, room: &Room, tombstone: &Value) -> Result<(), Error> {
     let id = |value: &Value| value.as_str().and_then(|id| RoomId::parse(id).ok());
     let sender = tombstone["sender"]
@@ -31,7 +30,7 @@ pub async fn follow(bot: &Bot, room: &Room, tombstone: &Value) -> Result<(), Err
     }
     match enter(bot, room, &new, &mover).await {
         Err(Error::Refused(why)) => {
-            tracing::warn!(old = %room.room_id(), new = %new, why, "a room has moved, and the new one cannot be entered until somebody invites the agent");
+            tracing::warn!(old = %room.room_id(), new = %new, why, "a room was upgraded; the agent cannot join the new one until somebody invites it");
             Ok(())
         }
         done => done,
@@ -61,17 +60,17 @@ pub async fn enter(bot: &Bot, old: &Room, new: &RoomId, mover: &OwnedUserId) -> 
     let before = rooms::kind(old).await?;
     let after = rooms::kind(&entered).await?;
     let why = if !is_from(bot, new, old.room_id()).await? {
-        "it does not say that it comes from the old one"
+        "it does not confirm that it replaces the old one"
     } else if before != after && matches!(before, Kind::Direct(_)) && !bot.settings.follows(mover) {
-        "others read along there, and invite_from does not name who moved it"
+        "it has other readers, and invite_from does not name the user who upgraded it"
     } else {
-        tracing::warn!(old = %old.room_id(), %new, "a room has moved: where agent.toml names the old one, name the new one");
+        tracing::warn!(old = %old.room_id(), %new, "a room was upgraded: where agent.toml names the old one, name the new one");
         return match after {
             Kind::Direct(_) => Ok(()),
             Kind::Group(_) => tell(bot, old, &entered).await,
         };
     };
-    tracing::warn!(old = %old.room_id(), %new, %mover, why, "a room has moved, and the new one is left");
+    tracing::warn!(old = %old.room_id(), %new, %mover, why, "a room was upgraded, and the agent leaves the new one");
     // The library's own way leaves all rooms that this one says to come from.
     let left = bot
         .client
@@ -111,7 +110,7 @@ async fn tell(bot: &Bot, old: &Room, new: &Room) -> Result<(), Error> {
         .with_transaction_id(&send::transaction(&format!("moved-{}", new.room_id())))
         .await;
     if let Err(error) = sent.map_err(Error::of("a notice")) {
-        tracing::warn!(%error, "nobody could be told");
+        tracing::warn!(%error, "the room could not be notified");
     }
     Ok(())
 }

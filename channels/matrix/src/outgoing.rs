@@ -1,4 +1,4 @@
-//! A message of the agent's becomes events: the words as they are and as HTML, in the thread that they belong to. Pure.
+//! Converts a message of the agent to events: as plain text and as HTML, in its thread. Pure.
 
 use agent_channel::Message;
 use pulldown_cmark::Event;

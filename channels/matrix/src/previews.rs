@@ -1,5 +1,5 @@
-//! Previews: what is written so far stands in a direct room as one message, and the answer takes its place as an edit of it.
-//! `previews.json` knows them, so that none stays behind whatever ends this program, and no answer is taken back.
+//! Previews: a direct room shows the text written so far as one message, and the answer replaces it by an edit. They are
+//! recorded in `previews.json`, so that none remains after a crash, and no answer is removed.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -197,7 +197,7 @@ async fn first(bot: &Bot, room: &Room, one: &Preview, text: &str) -> Result<Owne
 /// Shows what came too soon, and removes previews whose answer has not come.
 ///
 /// # Errors
-/// When the disk fails, or the homeserver is away.
+/// When the disk fails, or the homeserver is unreachable.
 pub async fn look(bot: &Bot) -> Result<(), Error> {
     let now = now_ms();
     let late = if now < bot.next_preview_ms.get() {
@@ -256,7 +256,7 @@ async fn remove(bot: &Bot, one: &Preview) -> Result<(), Error> {
 /// Returns the preview whose place a message takes; it is never removed from then on.
 ///
 /// # Errors
-/// When the disk fails, or the homeserver is away.
+/// When the disk fails, or the homeserver is unreachable.
 pub async fn take(
     bot: &Bot,
     room: &Room,

@@ -1,5 +1,5 @@
-//! What comes from the homeserver becomes lines for the daemon, in its order. How far it was read is written down after the
-//! lines are on the disk; whatever ends this program in between, the same lines are written again and the daemon drops them.
+//! Events of the homeserver become lines for the daemon, in order. The sync position is saved after the lines are on disk; if
+//! this program ends in between, the same lines are written again and the daemon drops them.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -78,7 +78,7 @@ pub async fn run(bot: &Bot) -> Result<(), Error> {
     let mut is_refused = false;
     let mut place: Place = bot.spool.recall(PLACE)?.unwrap_or_default();
     if place.since.is_none() {
-        tracing::warn!("how far was read is not known: what was said until now is not looked at");
+        tracing::warn!("the sync position is unknown: earlier messages are not read");
     }
     loop {
         while bot.spool.waiting() > MAX_WAITING {
@@ -124,7 +124,7 @@ fn pause(bot: &Bot, backoff: &mut Backoff, error: Error) -> Result<Duration, Err
         Error::Server(why) | Error::Away(why) => {
             let pause = backoff.next_pause();
             bot.set_reachable(false);
-            tracing::warn!(%why, pause_secs = pause.as_secs(), "the homeserver is away");
+            tracing::warn!(%why, pause_secs = pause.as_secs(), "the homeserver is unreachable");
             Ok(pause)
         }
         Error::Refused(why) => {
@@ -207,7 +207,7 @@ async fn room_read(
         match lines::event(bot, room, event).await {
             // What belongs to one event is not to be had: it must not hold up all that comes after it, in all rooms.
             Err(Error::Refused(why)) if bot.gives_up(&of(event)) => {
-                tracing::error!(room = %room.room_id(), event = of(event), why, "a message is not taken in");
+                tracing::error!(room = %room.room_id(), event = of(event), why, "a message was not accepted");
             }
             done => done?,
         }
@@ -237,7 +237,7 @@ async fn behind(room: &Room, from: &str, since: &str) -> Result<Vec<TimelineEven
         {
             Ok(part) => part,
             Err(Error::Refused(why)) => {
-                tracing::warn!(%why, room = %room.room_id(), "what was missed in a room is not to be had");
+                tracing::warn!(%why, room = %room.room_id(), "missed messages of a room cannot be fetched");
                 break;
             }
             Err(error) => return Err(error),
@@ -249,7 +249,7 @@ async fn behind(room: &Room, from: &str, since: &str) -> Result<Vec<TimelineEven
             break;
         }
         if found.len() >= MAX_BEHIND {
-            tracing::error!(room = %room.room_id(), "more than {MAX_BEHIND} events were missed: the older ones are not looked at");
+            tracing::error!(room = %room.room_id(), "more than {MAX_BEHIND} events were missed: the older ones are not read");
             break;
         }
         from = part.end;

@@ -1,4 +1,4 @@
-//! Rooms: who reads along in one, and which one is the direct room with somebody.
+//! Rooms: the readers of a room, and the direct room with a person.
 
 use matrix_sdk::ruma::events::room::history_visibility::HistoryVisibility;
 use matrix_sdk::ruma::{OwnedUserId, RoomId, UserId};
@@ -80,7 +80,7 @@ pub async fn find_or_make(client: &Client, chat: &str) -> Result<Room, Error> {
 /// Returns the room that a message is for, when there is one.
 ///
 /// # Errors
-/// When the homeserver is away.
+/// When the homeserver is unreachable.
 pub async fn find(client: &Client, chat: &str) -> Result<Option<Room>, Error> {
     if let Ok(id) = RoomId::parse(chat) {
         return latest(client, &id).await;

@@ -1,5 +1,5 @@
-//! Messages of the agent's go out: claimed when the homeserver answers, acknowledged when it has taken them. Each event has
-//! a transaction id that comes from the key of its message: what is sent again, the homeserver takes once.
+//! Sends messages of the agent: claimed when the homeserver answers, acknowledged when it has accepted them. Each event has a
+//! transaction id derived from the key of its message, so the homeserver accepts a repeated event only once.
 
 use std::time::Duration;
 
@@ -113,7 +113,7 @@ async fn one(bot: &Bot, key: &str) -> Result<(), Error> {
             outcome
         }
     };
-    tracing::info!(key, ?outcome, "a message of the agent's");
+    tracing::info!(key, ?outcome, "attempt to send a message");
     bot.spool.tell_surely(key, &outcome).await?;
     ended.map_or(Ok(()), Err)
 }

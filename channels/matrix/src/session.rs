@@ -1,4 +1,4 @@
-//! The session: signing in, and being signed in again with what was kept of it.
+//! The session: signing in, and restoring a stored session.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -89,7 +89,7 @@ pub async fn restore(settings: &Settings, spool: &Spool) -> Result<Client, Error
 /// Returns a client with what is kept, and the session that it may go on with.
 async fn opened(settings: &Settings, spool: &Spool) -> Result<(Client, MatrixSession), Error> {
     let saved: Option<Saved> = spool.recall(SESSION)?;
-    let saved = saved.ok_or_else(|| Error::SignedOut("nobody is signed in".to_owned()))?;
+    let saved = saved.ok_or_else(|| Error::SignedOut("not signed in".to_owned()))?;
     if saved.session.meta.user_id != settings.user {
         let (is, wanted) = (&saved.session.meta.user_id, &settings.user);
         return Err(Error::SignedOut(format!(
@@ -237,7 +237,7 @@ async fn identify(
     match enabled {
         Ok(key) => Ok(Some(key)),
         Err(error) => {
-            tracing::warn!(%error, "there is no recovery key: what another device keeps of keys is left alone");
+            tracing::warn!(%error, "there is no recovery key: the key backup of another device is not used");
             Ok(None)
         }
     }
@@ -250,7 +250,8 @@ async fn soft(settings: &Settings, spool: &Spool) -> Result<Option<String>, Erro
     };
     let Err(error) = client.whoami().await else {
         return Err(Error::Refused(
-            "somebody is signed in; to begin anew, with another device: agent-channel-matrix logout".to_owned(),
+            "already signed in; to start again with another device: agent-channel-matrix logout"
+                .to_owned(),
         ));
     };
     use matrix_sdk::ruma::api::error::ErrorKind;
@@ -287,7 +288,7 @@ fn set_aside(spool: &Spool) -> Result<(), Error> {
     if store.is_dir() {
         let aside = PathBuf::from(format!("{}.old-{}", store.display(), now_ms()));
         std::fs::rename(&store, &aside).map_err(agent_channel::Error::at("set aside", &store))?;
-        tracing::info!(dir = %aside.display(), "the keys of the former device are set aside");
+        tracing::info!(dir = %aside.display(), "the keys of the former device were moved aside");
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! `matrix.toml`: which account, on which homeserver, and whose invitations are followed.
+//! `matrix.toml`: the account, its homeserver, and whose invitations are accepted.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! What the person is told of the session: after signing in, and whenever they ask.
+//! Shows the state of the session: after signing in, and on request.
 
 use agent_channel::Spool;
 use matrix_sdk::encryption::recovery::RecoveryState;
@@ -40,7 +40,7 @@ pub fn signed_in(done: &SignedIn, channel: &str) -> Result<(), Error> {
 /// Shows who is signed in, what others see of this device, and whom the agent has verified.
 ///
 /// # Errors
-/// When nobody is signed in, or the homeserver is away.
+/// When nobody is signed in, or the homeserver is unreachable.
 pub async fn run(settings: &Settings, spool: &Spool) -> Result<(), Error> {
     let client = session::restore(settings, spool).await?;
     let who = client
@@ -77,12 +77,12 @@ pub async fn run(settings: &Settings, spool: &Spool) -> Result<(), Error> {
         .wait_for_e2ee_initialization_tasks()
         .await;
     let recovery = match client.encryption().recovery().state() {
-        RecoveryState::Enabled => "a recovery key brings the keys back",
+        RecoveryState::Enabled => "a recovery key restores the keys",
         RecoveryState::Incomplete => {
-            "there is a recovery key, and this device does not know all that it keeps"
+            "there is a recovery key, but this device does not know all keys that it protects"
         }
-        RecoveryState::Disabled => "none: a lost disk means a new identity",
-        RecoveryState::Unknown => "not looked at yet",
+        RecoveryState::Disabled => "none: after the loss of the disk a new identity is needed",
+        RecoveryState::Unknown => "not checked yet",
     };
     say(&format!("recovery    {recovery}"))?;
     for room in client.joined_rooms() {

@@ -1,4 +1,4 @@
-//! Messages whose keys have not come: looked at again when keys come, and now and then; who waits is told once.
+//! Messages whose keys are missing: tried again when keys arrive, and from time to time; the room is notified once.
 
 use agent_channel::now_ms;
 use matrix_sdk::Room;
@@ -49,7 +49,7 @@ pub fn keep(bot: &Bot, room: &Room, event: &Value) -> Result<(), Error> {
     if all.iter().any(|one| one.event == id) {
         return Ok(());
     }
-    tracing::warn!(room = %room.room_id(), sender = %event["sender"], "a message whose key has not come");
+    tracing::warn!(room = %room.room_id(), sender = %event["sender"], "the key of a message has not arrived");
     all.push(Waiting {
         room: room.room_id().to_owned(),
         event: id,
@@ -68,7 +68,7 @@ pub fn keep(bot: &Bot, room: &Room, event: &Value) -> Result<(), Error> {
 /// Looks at what waits: when keys came at what was looked at longest ago, otherwise at what was not looked at for a while.
 ///
 /// # Errors
-/// When the disk fails, or the homeserver is away.
+/// When the disk fails, or the homeserver is unreachable.
 pub async fn look(bot: &Bot, keys_came: bool) -> Result<(), Error> {
     let Some(mut all) = bot
         .spool
@@ -167,7 +167,7 @@ async fn tell(bot: &Bot, room: &RoomId, event: &str, words: &str) -> Result<(), 
         .with_transaction_id(&txn)
         .await;
     if let Err(error) = sent.map_err(Error::of("a notice")) {
-        tracing::warn!(%error, "nobody could be told");
+        tracing::warn!(%error, "the room could not be notified");
     }
     Ok(())
 }

@@ -1,5 +1,5 @@
-//! Device verification from the shell: emoji that both sides see are compared by people. Nothing that is said in rooms
-//! meanwhile is taken in, or lost: how far was read stays as it is.
+//! Device verification from the shell: people compare the emoji that both sides show. Messages in rooms are neither read nor
+//! lost meanwhile: the sync position does not change.
 
 use std::io::{BufRead, Write};
 use std::time::{Duration, Instant};
@@ -60,7 +60,7 @@ pub async fn run(settings: &Settings, spool: &Spool, user: Option<&str>) -> Resu
         }
     }
     Err(Error::Refused(
-        "nobody came, or it took longer than ten minutes".to_owned(),
+        "nobody responded within ten minutes".to_owned(),
     ))
 }
 

@@ -1,4 +1,4 @@
-//! Growing pauses between tries.
+//! Growing pauses between attempts.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What goes wrong with the directory of a channel.
+//! Errors with the directory of a channel.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ pub enum Error {
     Running(String),
     /// Another machine took the agent over, or is to.
     #[error(
-        "the agent runs on another machine: systemctl --user disable --now agent-channel@{0}; agent-daemon standby --status says more"
+        "the agent runs on another machine: systemctl --user disable --now agent-channel@{0}; agent-daemon standby --status shows more"
     )]
     Elsewhere(String),
     /// A disk that is full, or a file that is not ours.

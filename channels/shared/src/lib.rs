@@ -1,5 +1,5 @@
-//! What the programs of channels have in common: the directory that they share with the daemon, as agent-channel(7)
-//! describes it, where they and their settings lie, pauses between tries, and Markdown as HTML that loads nothing.
+//! Shared by the channel programs: the directory that they share with the daemon, as agent-channel(7) describes it, their
+//! paths and settings, pauses between attempts, and Markdown as HTML that loads nothing.
 
 mod backoff;
 mod clock;

@@ -1,4 +1,4 @@
-//! Where a channel and its settings lie.
+//! The paths of a channel and its settings.
 
 use std::path::{Path, PathBuf};
 

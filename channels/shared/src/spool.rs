@@ -1,5 +1,5 @@
-//! The directory of the channel, as agent-channel(7) describes it: lines for the daemon, messages from it, the lock.
-//! What this program keeps for itself lies there too, one JSON file a thing.
+//! The directory of the channel, as agent-channel(7) describes it: lines for the daemon, messages from it, the lock. The program's own
+//! state is there, too, in JSON files.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::Write;
@@ -228,7 +228,7 @@ impl Spool {
     pub async fn tell_surely(&self, key: &str, outcome: &Outcome) -> Result<(), Error> {
         for _ in 0..TRIES {
             match self.tell(key, outcome) {
-                Err(error) => tracing::error!(%error, key, "cannot say what became of a message"),
+                Err(error) => tracing::error!(%error, key, "cannot report the result of a message"),
                 Ok(()) => return Ok(()),
             }
             tokio::time::sleep(Duration::from_secs(2)).await;
@@ -310,7 +310,7 @@ impl Spool {
             Err(Error::NotUnderstood(..)) => {
                 let aside = path.with_extension("damaged");
                 std::fs::rename(&path, &aside).map_err(Error::at("set aside", &path))?;
-                tracing::warn!(file = %aside.display(), "set aside: it is not understood");
+                tracing::warn!(file = %aside.display(), "moved aside: it is not understood");
                 Ok(None)
             }
             read => read,

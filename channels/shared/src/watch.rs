@@ -1,4 +1,4 @@
-//! Messages of the daemon's appear in a directory.
+//! Watches the directory of the daemon's messages.
 
 use std::sync::Arc;
 
@@ -18,11 +18,11 @@ pub fn watch(spool: &Spool, changed: &Arc<Notify>) -> Option<notify::Recommended
     };
     let watcher = notify::recommended_watcher(told);
     let mut watcher = watcher
-        .inspect_err(|error| tracing::warn!(%error, "looking every 30 seconds"))
+        .inspect_err(|error| tracing::warn!(%error, "cannot watch the directory; it is checked every 30 seconds"))
         .ok()?;
     let watched = watcher.watch(&spool.out(), notify::RecursiveMode::NonRecursive);
     watched
-        .inspect_err(|error| tracing::warn!(%error, "looking every 30 seconds"))
+        .inspect_err(|error| tracing::warn!(%error, "cannot watch the directory; it is checked every 30 seconds"))
         .ok()?;
     Some(watcher)
 }

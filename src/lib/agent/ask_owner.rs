@@ -1,5 +1,5 @@
-//! Approval in the middle of a call: a tool that runs asks the owner, and what they allowed for good it need not ask.
-//! Before a call it is [`super::permission`] that decides.
+//! Approval in the middle of a call: a running tool asks the owner, unless a standing rule allows it. Before a call
+//! [`super::permission`] decides.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use super::permission::{Asked, Question, Rule, Verdict};
 /// A question of a running tool, and where its answer goes.
 pub(super) type Waiting = (Asked, oneshot::Sender<Verdict>);
 
-/// Says of a rule whether it was allowed permanently.
+/// Tells whether a rule was allowed permanently.
 type Allows = dyn Fn(&Rule) -> bool + Send + Sync;
 
 /// What the owner allowed permanently, with "always"; nothing by default.
@@ -23,7 +23,7 @@ impl Always {
         Self(Some(Arc::new(allows)))
     }
 
-    /// Returns whether what is asked falls under a rule that was allowed permanently.
+    /// Returns whether the request matches a rule that was allowed permanently.
     pub fn allows(&self, question: &Question) -> bool {
         let Self(Some(allows)) = self else {
             return false;
@@ -38,7 +38,7 @@ impl std::fmt::Debug for Always {
     }
 }
 
-/// The way to the owner for a tool that runs: to them where they are there, and to what they allowed permanently.
+/// Asks the owner on behalf of a running tool, if they can answer in time, and knows what they allowed permanently.
 #[derive(Debug, Clone, Default)]
 pub struct AskOwner {
     way: Option<mpsc::UnboundedSender<Waiting>>,
@@ -53,7 +53,7 @@ impl AskOwner {
         (Self { way, always }, asked)
     }
 
-    /// Returns it for where nobody sees a question in time: what was allowed permanently, and nothing else.
+    /// Returns it for runs in which nobody can answer in time: only what was allowed permanently.
     pub(super) fn unattended(self) -> Self {
         Self { way: None, ..self }
     }

@@ -8,7 +8,7 @@ use super::Agent;
 use crate::memory::consolidate;
 
 impl Agent {
-    /// Has days that people name be those of `zone`.
+    /// Sets the time zone of days that people name.
     #[must_use]
     pub fn in_zone(mut self, zone: Tz) -> Self {
         self.zone = zone;

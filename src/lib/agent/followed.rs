@@ -1,5 +1,5 @@
-//! How many addresses and searches were chosen by models that had read untrusted words: each choice says something. A run
-//! and its sub-agents share one count, which ends with the process.
+//! Counts the addresses and searches chosen by models that had read untrusted text, because each choice can leak
+//! information. A run and its sub-agents share one count, which lasts as long as the process.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -64,10 +64,12 @@ impl Before {
     /// Returns it with a call that runs and reaches this.
     pub(super) fn and(self, reach: &Reach) -> Self {
         match reach {
-            Reach::Carries(_) | Reach::CarriesInside(_) | Reach::Searches(_) => Self {
-                followed: self.followed + 1,
-                ..self
-            },
+            Reach::Carries(_) | Reach::CarriesInside(_) | Reach::Opens(_) | Reach::Searches(_) => {
+                Self {
+                    followed: self.followed + 1,
+                    ..self
+                }
+            }
             Reach::Tells(task) => Self {
                 told: self.told + addresses(task).count(),
                 ..self

@@ -1,4 +1,4 @@
-//! The end of a turn that broke off, as its transcript has it.
+//! Reads from a transcript where an interrupted turn ended.
 
 use super::tool::ToolOutput;
 use crate::message::{Block, Role, ToolCall, ToolResult};
@@ -9,7 +9,8 @@ use crate::sys;
 pub(super) const INTERRUPTED: &str = "the agent was restarted while this ran: it may or may not have happened; check before you repeat it";
 
 /// Ends the turn of `inbox_id` in the transcript, permanently: a turn without an answer would be taken
-/// for a part of the next question. What nothing was done for is forgotten, unless `keep`. Nothing happens when it has not begun or is ended already.
+/// for a part of the next question. A turn that did nothing yet is dropped, unless `keep`. Nothing happens when it
+/// has not begun or is ended already.
 ///
 /// # Errors
 /// When the transcript cannot be written.
@@ -41,7 +42,7 @@ pub async fn break_off(
         };
         events.extend(
             open.iter()
-                .map(|(call, began)| result(run_id, call, 0, not_run(why(*began)))),
+                .map(|(call, began)| result(run_id, call, 0, ToolOutput::error(why(*began)))),
         );
         let text = format!("(I broke off here: {reason})");
         events.push(message(run_id, Role::Assistant, Block::text(text)));
@@ -72,8 +73,4 @@ pub(super) fn result(run_id: &str, call: &ToolCall, duration_ms: u64, output: To
             pictures: output.pictures,
         },
     }
-}
-
-pub(super) fn not_run(reason: &str) -> ToolOutput {
-    ToolOutput::error(reason)
 }

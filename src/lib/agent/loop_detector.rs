@@ -1,4 +1,4 @@
-//! The loop detector: the same call with the same result again and again leads nowhere.
+//! The loop detector: ends a turn that repeats the same call with the same result.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};

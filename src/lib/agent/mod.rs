@@ -1,4 +1,4 @@
-//! The mind at work: the loop of model and tools, what tools are, and the guards around them.
+//! The agent: the loop of model and tools, the interface of tools, and the guards around them.
 
 mod argument_schema;
 mod ask_owner;
@@ -20,7 +20,6 @@ mod skill_hint;
 mod subagents;
 pub(crate) mod tool;
 mod tool_calls;
-mod tool_output;
 mod tool_registry;
 mod turn_loop;
 mod turn_request;

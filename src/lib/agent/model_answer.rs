@@ -12,7 +12,7 @@ use crate::trust::Provenance;
 const GO_ON: &str = "(go on)";
 /// The answer that says nothing, in a form.
 const EMPTY_FORM: &str = "[]";
-/// How what is said about an answer of the wrong form begins.
+/// The beginning of the message about an answer of the wrong form.
 pub const UNREADABLE: &str = "⟦your answer could not be read: ";
 
 impl Running<'_> {
@@ -139,7 +139,7 @@ impl Running<'_> {
         words.concat()
     }
 
-    /// What the model said in this turn in addition to its tool calls, when its last answer is empty.
+    /// The text that the model wrote together with its tool calls in this turn, when its last answer is empty.
     fn earlier_words(&self) -> Option<String> {
         let state = self.session.state();
         let since = state.turn.as_ref()?.user_seq;

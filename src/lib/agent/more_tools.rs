@@ -1,5 +1,5 @@
-//! `more_tools`: tools that are seldom needed, described when the model asks. Their descriptions cost
-//! nothing before, and what is before the conversation stays the same.
+//! `more_tools`: descriptions of rarely needed tools, on request of the model. Until then they cost nothing, and
+//! the request before the conversation stays the same.
 
 use serde_json::{Value, json};
 

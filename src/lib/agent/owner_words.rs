@@ -1,4 +1,4 @@
-//! Calls that the owner's own words of this turn spell out: every argument is there, so nobody else chose
+//! Recognizes calls whose every argument occurs in the owner's own words of this turn, so that nobody else chose
 //! one.
 
 use chrono::{NaiveDate, NaiveDateTime};

@@ -8,14 +8,15 @@
 //! | files that an untrusted run wrote, to run them ([`Reach::Obeys`]) | asks | asks |
 //! | a place on the net ([`Reach::Carries`]) | runs | asks, unless the whole address is in what was read |
 //! | a place on the owner's own network ([`Reach::CarriesInside`]) | runs | asks, unless the whole address is on a page of that host |
+//! | what a tool server opens there ([`Reach::Opens`]) | runs | asks, unless the whole address is in what was read and only the owner reads the answer |
 //! | a sub-agent ([`Reach::Tells`]) | runs | asks, unless each address in its task is in what was read |
 //! | a search engine ([`Reach::Searches`]) | runs | asks once it would carry what is the owner's |
 //! | what shapes the agent ([`Reach::Asks`]) | asks | asks |
 //!
-//! A call whose every argument is in the owner's own words of this turn runs nevertheless, except for what
-//! shapes the agent, what others would read and what runs files that nobody wanted. In a turn of a guest every tool asks that is the owner's
-//! ([`Rights`]); only a persona reads pages for guests whose whole address they gave it, and none of the owner's own
-//! network that no prompt file and no page of that host names.
+//! A call whose every argument is in the owner's own words of this turn runs nevertheless, except when it changes what
+//! shapes the agent, shows data to others, or runs files of untrusted runs. In a turn of a guest every tool of the owner
+//! asks ([`Rights`]). Only a persona reads pages for guests, if they gave the whole address; pages of the owner's own
+//! network only if a prompt file or a page of that host names the address.
 //!
 //! The settings may say `ask` (always), `allow` (never, except for what shapes the agent) or `off`.
 
@@ -27,6 +28,7 @@ use super::tool::{Context, Rights, Tool};
 use crate::config::Policy;
 use crate::message::Wanted;
 use crate::provider::BoxFuture;
+use crate::text::quoted;
 
 /// Files that a question names: a yes is one to no others.
 pub const NAMED: usize = 8;
@@ -46,6 +48,8 @@ pub enum Reach {
     Carries(String),
     /// It carries this address to a host inside, which the owner allowed by name: there an address may be an order.
     CarriesInside(String),
+    /// It has a tool server open this address, and shows what is there, which may be the owner's.
+    Opens(String),
     /// It gives this task to a sub-agent, which may follow the addresses in it.
     Tells(String),
     /// It carries these words to a search engine.
@@ -137,7 +141,7 @@ pub struct Asked {
     pub question: Question,
     /// Why it is asked.
     pub why: String,
-    /// What it wants, when it is answered with words.
+    /// The expected answer, if it is a text.
     pub wanted: Option<Wanted>,
 }
 
@@ -157,7 +161,7 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// Returns the owner's no, and why, if they said so.
+    /// Returns the owner's denial, and the reason, if they gave one.
     pub fn said_no(why: Option<&str>) -> Self {
         let why = why.map(|why| format!(": {why}")).unwrap_or_default();
         Self::SaidNo(format!("this was not run: the owner said no{why}"))
@@ -230,12 +234,24 @@ fn may_run(files: &[String]) -> String {
         0 => String::new(),
         more => format!(" and {more} more"),
     };
-    let quoted = |name: &String| format!("“{}”", name.replace(['“', '”'], "\""));
-    let named: Vec<String> = files.iter().take(NAMED).map(quoted).collect();
+    let named: Vec<String> = files.iter().take(NAMED).map(|name| quoted(name)).collect();
     format!(
         "it may run or read {}{more}, written by a run that had read untrusted words",
         named.join(", ")
     )
+}
+
+/// Returns whether untrusted words may have chosen what a call does or says, wherever its answer is read.
+fn may_be_moved(reach: &Reach, knows: &dyn Knows) -> bool {
+    match reach {
+        Reach::Acts => true,
+        Reach::Carries(url) | Reach::Opens(url) => !knows.was_read(url),
+        Reach::CarriesInside(url) => !knows.was_read_inside(url),
+        Reach::Tells(task) => !knows.names_only_read(task),
+        Reach::Searches(query) => !knows.is_public(query),
+        Reach::Shows | Reach::Free => false,
+        Reach::Obeys(_) | Reach::Asks(_) | Reach::Refused(_) => false,
+    }
 }
 
 /// Decides about a call whose arguments fit; `policy` is what the settings say of the tool.
@@ -295,22 +311,12 @@ pub(super) fn decide(
         (Policy::Sandboxed, Reach::Obeys(files), None) => return ask(may_run(files)),
         (Policy::Sandboxed, _, None) => {}
     }
-    let is_moved = untrusted
-        && match &reach {
-            Reach::Acts => true,
-            Reach::Carries(url) => !knows.was_read(url),
-            Reach::CarriesInside(url) => !knows.was_read_inside(url),
-            Reach::Tells(task) => !knows.names_only_read(task),
-            Reach::Searches(query) => !knows.is_public(query),
-            Reach::Shows => others_read,
-            Reach::Free | Reach::Obeys(_) | Reach::Asks(_) | Reach::Refused(_) => false,
-        };
     // What is shown to others was not asked for by naming it.
+    let shows_others = others_read && matches!(reach, Reach::Shows | Reach::Opens(_));
     let is_spelled_out = || {
-        guest.is_none()
-            && reach != Reach::Shows
-            && spell_out(&knows.typed(), input, &tool.spec().schema)
+        guest.is_none() && !shows_others && spell_out(&knows.typed(), input, &tool.spec().schema)
     };
+    let is_moved = untrusted && (shows_others || may_be_moved(&reach, knows));
     if !is_moved || is_spelled_out() {
         return Decision::Run;
     }

@@ -1,8 +1,9 @@
-//! A step in whose request untrusted text is: its calls are marked, and before the owner is asked because of
-//! words that came before this turn's tools, the model is asked once more without them. What it then calls does
-//! not depend on them, and runs.
+//! A step whose request contains untrusted text: its calls are marked. Before the owner is asked because of text from
+//! before this turn's tools, the model is called once more without that text; the calls that it then makes do not
+//! depend on it, and run.
 
 use super::followed::Before;
+use super::more_tools;
 use super::permission::{Circumstances, Decision, Knows};
 use super::turn_loop::{Break, Running};
 use super::turn_request::Written;
@@ -47,7 +48,7 @@ impl Running<'_> {
     fn counting<T>(&self, work: impl FnOnce(&mut usize) -> T) -> T {
         let begin = || {
             let follows = |call: &ToolCall| {
-                let call = self.offer.meant(call.clone());
+                let call = more_tools::meant(call.clone());
                 let reach = self.offer.reach(&call, &self.context);
                 Before::default().and(&reach).followed > 0
             };
@@ -122,12 +123,11 @@ impl Running<'_> {
         {
             return Ok(paid);
         }
-        let calls: Vec<ToolCall> = paid
-            .response
-            .message
-            .tool_calls()
-            .map(|call| self.offer.meant(call.clone()))
-            .collect();
+        let calls_of = |paid: &Paid| -> Vec<ToolCall> {
+            let calls = paid.response.message.tool_calls();
+            calls.map(|call| more_tools::meant(call.clone())).collect()
+        };
+        let calls = calls_of(&paid);
         let asked = self.asked_for_untrusted(&calls);
         if asked.is_empty() {
             return Ok(paid);
@@ -144,12 +144,7 @@ impl Running<'_> {
             .cost_nano_usd
             .zip(other.cost_nano_usd)
             .map(|(one, two)| one + two);
-        let others: Vec<ToolCall> = other
-            .response
-            .message
-            .tool_calls()
-            .map(|call| self.offer.meant(call.clone()))
-            .collect();
+        let others = calls_of(&other);
         let makes_it = others
             .iter()
             .any(|call| asked.contains(&call.name.as_str()));
@@ -211,9 +206,9 @@ impl Running<'_> {
     }
 
     fn brings_pages(&self, call: &ToolCall) -> bool {
-        let call = self.offer.meant(call.clone());
+        let call = more_tools::meant(call.clone());
         let tool = self.offer.get(&call.name);
-        tool.is_some_and(|tool| tool.brings_pages())
+        tool.is_some_and(|tool| tool.brings_page(&call.input))
     }
 
     /// The prompt has no untrusted words: an address in it, such as one in TOOLS.md, is the owner's.
@@ -230,7 +225,7 @@ impl Running<'_> {
     /// Returns the words of a text that a search may not say unasked.
     pub(super) fn private_words(&self, text: &str) -> Vec<String> {
         let is_public = |call: &ToolCall| {
-            let call = self.offer.meant(call.clone());
+            let call = more_tools::meant(call.clone());
             let tool = self.offer.get(&call.name);
             tool.is_some_and(|tool| tool.is_public(&call.input))
         };

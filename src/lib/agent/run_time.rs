@@ -1,4 +1,4 @@
-//! The time of a run: what it waits for is dropped when it is stopped or its time is over.
+//! The time limit of a run: whatever it waits for is cancelled when the run is stopped or its time is over.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! Pictures of a conversation, for a model that sees.
+//! Pictures of a conversation, for a model with vision.
 
 use super::turn_loop::Running;
 use crate::message::{Block, Message};

@@ -14,7 +14,7 @@ use crate::session;
 use crate::session::addresses;
 use tokio_util::sync::CancellationToken;
 
-/// For whom a call is made.
+/// The person for whom a call is made.
 #[derive(Debug, Clone)]
 pub struct Single {
     /// The run that led to it.
@@ -123,32 +123,25 @@ impl Agent {
             Decision::Refuse(why) => return Err(why),
             Decision::Ask { why, .. } => why,
         };
-        let question = async || match own {
+        let question = match own {
             Some(own) => permission::question(own, &call.input, &context),
             None => offer.question(call, &context).await,
         };
         let asked = Asked {
             call_id: call.id.clone(),
             tool: call.name.clone(),
-            question: question().await,
+            question,
             why,
             wanted: None,
         };
         match owner.ask(std::slice::from_ref(&asked)).await.pop() {
-            Some(Verdict::Yes) => {
-                let now = question().await;
-                if now.bound_to == asked.question.bound_to {
-                    tool.confirmed(&call.input);
-                }
-                Ok(())
-            }
-            Some(Verdict::ByRule) => Ok(()),
+            Some(Verdict::Yes | Verdict::ByRule) => Ok(()),
             Some(Verdict::SaidNo(why) | Verdict::No(why)) => Err(why),
             Some(Verdict::Words(_)) | None => Err("nobody answered".to_owned()),
         }
     }
 
-    /// Makes a call that nobody is asked about.
+    /// Makes a call that needs no approval.
     pub async fn call(&self, of: &Single, name: &str, input: &Value) -> ToolOutput {
         let offer = self.offer("primary");
         let record = self.audit.begin(

@@ -1,4 +1,4 @@
-//! Sub-agents: what an agent sends one for, and who sends it.
+//! Sub-agents: the task of one, and the interface that starts it.
 
 use std::fmt;
 
@@ -34,7 +34,7 @@ pub struct SubagentRequest {
 /// What is known of a sub-agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sent {
-    /// In words for the model: that it works, or what came of it.
+    /// For the model: that it is working, or its result.
     pub text: String,
     /// Whether that may hold untrusted text.
     pub untrusted: bool,

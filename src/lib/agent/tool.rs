@@ -32,7 +32,7 @@ pub struct Context {
     pub run_id: String,
     /// The model's id of the call.
     pub call_id: String,
-    /// Who sends sub-agents; `None` where nobody does.
+    /// Starts sub-agents; `None` where there are none.
     pub spawner: Option<Arc<dyn SubagentSpawner>>,
     /// The session.
     pub session_id: String,
@@ -60,7 +60,7 @@ pub struct Context {
     pub ask_owner: AskOwner,
     /// Ends when the run is stopped.
     pub cancel: CancellationToken,
-    /// Who is told what a tool says while it works.
+    /// The watchers of a tool's output while it runs.
     pub progress: Progress,
 }
 
@@ -168,12 +168,8 @@ impl ToolOutput {
     /// Returns a failure that says why.
     pub fn error(text: impl Into<String>) -> Self {
         Self {
-            text: text.into(),
             is_error: true,
-            receipt: None,
-            effect: None,
-            from: None,
-            pictures: Vec::new(),
+            ..Self::ok(text)
         }
     }
 
@@ -272,6 +268,12 @@ pub trait Tool: Send + Sync {
         false
     }
 
+    /// Returns true when this very call brings such a page.
+    fn brings_page(&self, input: &Value) -> bool {
+        let _ = input;
+        self.brings_pages()
+    }
+
     /// Returns true when everybody may know what this call is answered with: no word of it is the owner's.
     fn is_public(&self, input: &Value) -> bool {
         let _ = input;
@@ -295,11 +297,6 @@ pub trait Tool: Send + Sync {
     fn certain_failure(&self, input: &Value, context: &Context) -> Option<ToolOutput> {
         let _ = (input, context);
         None
-    }
-
-    /// Keeps what the owner's yes to this very call settles for later ones.
-    fn confirmed(&self, input: &Value) {
-        let _ = input;
     }
 
     /// Returns what a call that succeeded did in the world, one line; `None` when nothing is to be said of

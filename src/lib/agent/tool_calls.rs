@@ -1,10 +1,11 @@
-//! The calls of a step: run, guarded, written down.
+//! Runs the calls of a step: guarded and recorded.
 
 use std::time::Instant;
 
 use super::ask_owner::AskOwner;
-use super::interrupted_turn::{INTERRUPTED, not_run};
+use super::interrupted_turn::INTERRUPTED;
 use super::loop_detector;
+use super::more_tools;
 use super::permission::{Asked, Decision, Reach, Verdict};
 use super::tool::{Context, Effect, ToolOutput};
 use super::turn_loop::{Break, Running};
@@ -62,15 +63,12 @@ impl Running<'_> {
             StopReason::Refusal => "this was not run: the vendor refused the answer it stands in",
             StopReason::EndTurn | StopReason::ToolUse | StopReason::Pause => {
                 let surplus = calls.split_off(MOST.min(calls.len()));
-                let calls = calls
-                    .into_iter()
-                    .map(|call| self.offer.meant(call))
-                    .collect();
+                let calls = calls.into_iter().map(more_tools::meant).collect();
                 let refused = surplus.iter().map(|call| {
                     self.result(
                         call,
                         0,
-                        not_run(&format!(
+                        ToolOutput::error(format!(
                             "this was not run: at most {MOST} calls run in one step"
                         )),
                     )
@@ -84,7 +82,7 @@ impl Running<'_> {
         events.extend(
             calls
                 .iter()
-                .map(|call| self.result(call, 0, not_run(refusal))),
+                .map(|call| self.result(call, 0, ToolOutput::error(refusal))),
         );
         events.extend(self.reminder());
         self.session.append(events, true).await?;
@@ -123,12 +121,12 @@ impl Running<'_> {
         let lost = open
             .iter()
             .filter(|(_, lost)| *lost)
-            .map(|(call, _)| self.result(call, 0, not_run(INTERRUPTED)));
+            .map(|(call, _)| self.result(call, 0, ToolOutput::error(INTERRUPTED)));
         let events: Vec<Kind> = lost.collect();
         let calls = open
             .into_iter()
             .filter(|(_, lost)| !lost)
-            .map(|(call, _)| self.offer.meant(call))
+            .map(|(call, _)| more_tools::meant(call))
             .collect();
         self.is_exposed = self.session.state().last_answer_is_untrusted();
         self.run_calls(events, calls).await
@@ -155,7 +153,7 @@ impl Running<'_> {
                     failure.map(Fate::Refused)
                 }
                 Decision::Run => Some(Fate::Runs { allowed: None }),
-                Decision::Refuse(why) => Some(Fate::Refused(not_run(&why))),
+                Decision::Refuse(why) => Some(Fate::Refused(ToolOutput::error(why))),
             };
             settled.push((call, fate));
         }
@@ -222,8 +220,8 @@ impl Running<'_> {
         let fate = |asked: Asked| match verdicts.next() {
             Some(Verdict::Yes) => allowed(asked, true),
             Some(Verdict::ByRule) => allowed(asked, false),
-            Some(Verdict::SaidNo(why) | Verdict::No(why)) => Fate::Refused(not_run(&why)),
-            Some(Verdict::Words(_)) | None => Fate::Refused(not_run(
+            Some(Verdict::SaidNo(why) | Verdict::No(why)) => Fate::Refused(ToolOutput::error(why)),
+            Some(Verdict::Words(_)) | None => Fate::Refused(ToolOutput::error(
                 "this was not run: it needs the owner's yes, and nobody answered",
             )),
         };
@@ -295,7 +293,7 @@ impl Running<'_> {
         mut group: Vec<(ToolCall, Fate)>,
         ends: &mut Ends,
     ) -> Result<(), Break> {
-        // Once: what changes repeatedly is not asked about repeatedly.
+        // Once: the owner is not asked again and again about something that keeps changing.
         let mut has_changed = false;
         for (call, fate) in &group {
             has_changed = has_changed || self.has_changed(call, fate).await;
@@ -374,7 +372,7 @@ impl Running<'_> {
             Fate::Runs { allowed: Some(_) } => {
                 self.agent.audit.refuse(self.audited(call), &call.input);
                 return (
-                    not_run(
+                    ToolOutput::error(
                         "this was not run: what the owner said yes to has changed since; call it again",
                     ),
                     0,

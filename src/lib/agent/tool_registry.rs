@@ -1,4 +1,4 @@
-//! The tools of the daemon, and which of them a turn is offered and may run.
+//! The tools of the daemon, and the selection that a turn is offered and may run.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -11,11 +11,11 @@ use super::more_tools;
 use super::permission;
 use super::permission::{Circumstances, Decision, Question, Reach};
 use super::tool::{Context, SKILL_PROPOSE, Shown, Tool, ToolOutput};
-use super::tool_output;
 use crate::config;
 use crate::config::Policy;
 use crate::message::{Bounds, ToolCall};
 use crate::provider::ToolSpec;
+use crate::secret;
 use crate::text;
 use crate::trust::Provenance;
 
@@ -23,6 +23,8 @@ use crate::trust::Provenance;
 /// The reference servers filesystem, git and time together have 5,600.
 const ROOM: (u64, u64) = (8_000, 2_000);
 
+/// The share of the head in what the model reads of a long answer, percent; see [`text::head_and_tail`].
+const HEAD: usize = 70;
 /// What no sub-agent does, whatever the settings say.
 const NOT_FOR_SUBAGENTS: [&str; 2] = ["sessions_spawn", SKILL_PROPOSE];
 
@@ -36,12 +38,12 @@ pub struct Registry {
     rules: Arc<Rules>,
 }
 
-/// What the settings say of all tools.
+/// The settings for all tools.
 #[derive(Debug, Clone)]
 pub struct Rules {
     /// The tools that no sub-agent may use.
     pub denied: Vec<String>,
-    /// The most characters of an answer that reach the model (`tools.max_output`), see [`tool_output`].
+    /// The most characters of an answer that reach the model (`tools.max_output`).
     pub max_output: usize,
 }
 
@@ -64,7 +66,7 @@ fn is_on(policies: &BTreeMap<String, Policy>, tool: &Arc<dyn Tool>) -> bool {
     config::policy_of(policies, subject) != Policy::Off
 }
 
-/// Returns the tools of this moment; their names are nobody else's.
+/// Returns the current tools; their names are unique.
 pub type Changing = Arc<dyn Fn() -> Vec<Arc<dyn Tool>> + Send + Sync>;
 
 impl Registry {
@@ -88,7 +90,7 @@ impl Registry {
         }
     }
 
-    /// Returns it with what the settings say of all tools.
+    /// Returns it with the settings for all tools.
     pub fn with_rules(self, rules: Rules) -> Self {
         Self {
             rules: Arc::new(rules),
@@ -219,11 +221,6 @@ impl Offer {
         }
     }
 
-    /// Returns the call that is meant: of a seldom used tool the tool's own.
-    pub(super) fn meant(&self, call: ToolCall) -> ToolCall {
-        more_tools::meant(call)
-    }
-
     /// Decides about a call. What no tool is called, or does not fit, runs and fails by itself.
     pub(super) fn decide(
         &self,
@@ -324,14 +321,16 @@ impl Offer {
         if output.receipt.is_none() && !output.is_error {
             output.receipt = tool.receipt(input, &output.text);
         }
-        let harmless = |receipt: String| text::visible(&crate::secret::redact(&receipt));
+        let harmless = |receipt: String| text::visible(&secret::redact(&receipt));
         output.receipt = output.receipt.map(harmless);
         self.shown(output)
     }
 
-    /// Returns an answer as the model may read it.
+    /// Returns an answer as the model may read it: without known secrets, its head and its tail where it is too long.
     fn shown(&self, mut output: ToolOutput) -> ToolOutput {
-        output.text = tool_output::redact_and_truncate(&output.text, self.rules.max_output);
+        // First redact, then cut: a secret cut in two would be known to nobody.
+        let text = secret::redact(&output.text);
+        output.text = text::head_and_tail(&text, self.rules.max_output, HEAD);
         output
     }
 }
@@ -339,4 +338,27 @@ impl Offer {
 /// Checks the arguments of a call.
 fn fits(tool: &dyn Tool, input: &Value) -> Result<(), String> {
     super::argument_schema::check(&tool.spec().schema, input, tool.is_closed())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::secret::Secret;
+
+    #[test]
+    fn a_secret_is_redacted_before_the_cut_divides_it() {
+        let rules = Rules {
+            max_output: 1_000,
+            ..Rules::default()
+        };
+        let offer = Registry::default().with_rules(rules).offer(true);
+        let shown = |text: &str| offer.shown(ToolOutput::ok(text)).text;
+        let secret = Secret::new(format!("sk-truncate-{}", "0123456789".repeat(200)));
+        let text = format!("{}{}{}", "a".repeat(600), secret.expose(), "b".repeat(600));
+        let cut = shown(&text);
+        assert!(cut.chars().count() <= 1_000, "{}", cut.chars().count());
+        assert!(!cut.contains("012345"), "{cut}");
+        assert!(cut.starts_with("aaa") && cut.ends_with("bbb"), "{cut}");
+        assert_eq!(shown("short"), "short");
+    }
 }

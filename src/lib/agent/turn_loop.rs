@@ -1,8 +1,8 @@
-//! The loop: ask the model, write down what it said, run its tools, write down what they said,
-//! until it has nothing more to ask for.
+//! The loop of a turn: call the model, record its answer, run its tools, record their results, until it requests no
+//! more tools.
 //!
-//! Every step is in the transcript, on disk, before the next begins; so a turn that a crash
-//! interrupted continues from there ([`Agent::run`] starts by looking at what is already done).
+//! Every step is in the transcript, on disk, before the next begins, so an interrupted turn continues from there
+//! ([`Agent::run`] starts by checking what is already done).
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -12,7 +12,7 @@ use chrono_tz::Tz;
 use tokio::sync::broadcast;
 
 use super::ask_owner::AskOwner;
-use super::compaction::{Need, Room};
+use super::compaction::{Need, Room, Tried};
 use super::followed::Followed;
 use super::interrupted_turn::{break_off, message};
 use super::loop_detector::Guard;
@@ -44,6 +44,7 @@ pub struct Agent {
     pub(super) memory: Arc<Memory>,
     pub(super) audit: audit::Log,
     pub(super) followed: Followed,
+    pub(super) unsummed: Tried,
     /// For days that are named.
     pub(super) zone: Tz,
 }
@@ -118,6 +119,7 @@ impl Agent {
             memory,
             audit: audit::Log::off(),
             followed: Followed::default(),
+            unsummed: Tried::default(),
             zone: Tz::UTC,
         }
     }
@@ -264,12 +266,7 @@ impl Running<'_> {
         }
         let mut overflows = 0_u32;
         loop {
-            let calls = self
-                .session
-                .state()
-                .turn
-                .as_ref()
-                .map_or(0, |turn| turn.calls);
+            let calls = self.calls();
             if calls >= self.max_turns() {
                 let text = format!(
                     "I stopped after {calls} steps without coming to an end. Say \"continue\" and I go on."
@@ -339,6 +336,7 @@ impl Running<'_> {
             source: self.order.source.as_str(),
             budget_usd: self.order.budget_usd,
             share_usd: self.order.share_usd,
+            of_others: !self.order.from_owner,
         };
         let reader = self.order.reader;
         let on_retry = |reason: &str| {
@@ -459,15 +457,15 @@ impl Running<'_> {
         ended
     }
 
+    /// Returns the model calls that this turn has made.
+    fn calls(&self) -> u32 {
+        let turn = self.session.state().turn.as_ref();
+        turn.map_or(0, |turn| turn.calls)
+    }
+
     /// Returns the model calls that are left of this turn.
     pub(super) fn steps_left(&self) -> u32 {
-        let calls = self
-            .session
-            .state()
-            .turn
-            .as_ref()
-            .map_or(0, |turn| turn.calls);
-        self.max_turns().saturating_sub(calls)
+        self.max_turns().saturating_sub(self.calls())
     }
 
     pub(super) fn reminder(&self) -> Option<Kind> {

@@ -1,4 +1,4 @@
-//! One turn to run: what it is given, how far it may go, how it ended.
+//! A turn to run: its input, its limits, and its outcome.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -36,7 +36,7 @@ pub struct Form<'a> {
     pub next: &'a (dyn Fn(&str) -> Formed + Send + Sync),
     /// Returns true for a call that waits for the owner's yes; any other that needs one does not run.
     pub may_wait: &'a (dyn Fn(&ToolCall) -> bool + Send + Sync),
-    /// Returns what the model reads of a call that came to nothing.
+    /// Returns what the model reads about a failed call.
     pub failed: &'a (dyn Fn(&ToolCall, &str) -> String + Send + Sync),
     /// The JSON Schema of an answer.
     pub schema: &'a Arc<Value>,
@@ -101,14 +101,14 @@ pub struct Order<'a> {
     pub form: Option<Form<'a>>,
 }
 
-/// What the model writes, for those who read along.
+/// The text that the model writes, for live views.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Written<'a> {
     /// An answer begins; of one that broke off before it nothing counts.
     Begin,
     /// More of it.
     Text(&'a str),
-    /// All that it said in addition to calls of tools, before they run; and whether it had read untrusted text.
+    /// Text that it wrote together with tool calls, before they run; and whether it had read untrusted text.
     Beside(&'a str, bool),
 }
 
@@ -132,7 +132,7 @@ pub enum Ended {
     },
 }
 
-/// What was said and what it took.
+/// The answer and its cost.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reply {
     /// The words.

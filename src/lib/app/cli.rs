@@ -5,7 +5,7 @@ use std::io::{IsTerminal, Write};
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -31,10 +31,10 @@ pub struct Shared {
     /// Read this file instead of agent.toml
     #[arg(short, long, value_name = "FILE", global = true, value_hint = clap::ValueHint::FilePath)]
     pub config: Option<PathBuf>,
-    /// Say more; twice: everything
+    /// Print more; twice: everything
     #[arg(short, long, action = clap::ArgAction::Count, global = true)]
     pub verbose: u8,
-    /// Say errors only
+    /// Print errors only
     #[arg(short, long, global = true)]
     pub quiet: bool,
 }
@@ -105,7 +105,7 @@ pub(super) fn command(program: &str, words: &str) -> String {
     format!("{}{program}{flags} {words}", sudo())
 }
 
-/// Returns `sudo -u USER `, when sudo(8) itself started us: anyone who reads a hint has the shell of somebody else.
+/// Returns `sudo -u USER `, when sudo(8) itself started us: the reader of a hint has the shell of another user.
 fn sudo() -> String {
     let parent = nix::unistd::getppid();
     let comm = std::fs::read_to_string(format!("/proc/{parent}/comm"));
@@ -293,32 +293,42 @@ pub fn version() -> &'static str {
 /// Refuses to write into the home of another user's agent: their daemon could not read it.
 ///
 /// # Errors
-/// When the daemon of this home ran as somebody else.
+/// When the daemon of this home ran as somebody else; before the first one ran, when somebody else made the home.
 pub fn may_write(home: &Home) -> Result<(), Failure> {
-    let own = nix::unistd::geteuid();
-    match std::fs::metadata(home.lock()) {
-        Ok(meta) if meta.uid() != own.as_raw() => {
-            let owner = nix::unistd::User::from_uid(meta.uid().into())
-                .ok()
-                .flatten();
-            let owner = owner.map_or_else(|| format!("'#{}'", meta.uid()), |user| user.name);
-            Err(Failure::not_permitted(format!(
-                "the agent in {} is another user's",
-                home.state().display()
-            ))
-            .hint(format!("sudo -u {owner} agent-send …")))
-        }
-        // Without a lock no daemon ever ran here.
-        Ok(_) | Err(_) => Ok(()),
+    let own = nix::unistd::geteuid().as_raw();
+    let owner = |path: &Path| std::fs::metadata(path).ok().map(|meta| meta.uid());
+    let state = home.state();
+    let maker = owner(&home.spool_new()).and_then(|_| owner(state));
+    let Some(other) = owner(&home.lock()).or(maker).filter(|uid| *uid != own) else {
+        return Ok(());
+    };
+    let name = |uid: u32| {
+        let user = nix::unistd::User::from_uid(uid.into()).ok().flatten();
+        user.map_or_else(|| format!("'#{uid}'"), |user| user.name)
+    };
+    let shown = state.display();
+    if maker == Some(own) {
+        let what = format!("a daemon of {} ran in {shown}, which is yours", name(other));
+        let command = format!(
+            "sudo chown -R {}: {} {}",
+            name(own),
+            quote(state),
+            quote(home.workspace())
+        );
+        return Err(Failure::not_permitted(what).hint(format!("take it back: {command}")));
     }
+    let what = format!("the agent in {shown} is another user's");
+    let hint = format!("run it as that user: sudo -u {} …", name(other));
+    Err(Failure::not_permitted(what).hint(hint))
 }
 
-/// Makes the directories of the state where there is an agent.
+/// Makes the directories of the state where there is an agent, one of ours.
 ///
 /// # Errors
-/// When there is no agent, or a directory cannot be made.
+/// When there is no agent, it is another user's, or a directory cannot be made.
 pub fn prepare(home: &Home) -> Result<(), Failure> {
     must_be_there(home)?;
+    may_write(home)?;
     Ok(home.create()?)
 }
 
@@ -337,7 +347,7 @@ pub fn named_settings_must_be_there(home: &Home) -> Result<(), Failure> {
     Err(sys::Error::at("read", file)(missing).into())
 }
 
-/// Checks that there is an agent at all: a misspelt directory is not one that knows nothing.
+/// Checks that there is an agent, because a misspelt directory must not look like an empty agent.
 ///
 /// # Errors
 /// When there is none.
@@ -364,7 +374,7 @@ pub fn must_be_there(home: &Home) -> Result<(), Failure> {
     )))
 }
 
-/// Refuses a home that a restore is being put into, or was when it was broken off: what is there is a part.
+/// Refuses a home whose restore is running or was interrupted, because it is incomplete.
 ///
 /// # Errors
 /// When it is one.
@@ -399,7 +409,7 @@ pub(super) fn http_client() -> Result<net::Client, Failure> {
         .map_err(|error| Failure::failed(format!("TLS cannot be set up: {}", error.without_url())))
 }
 
-/// Returns an event loop with one thread in addition to this one, for a command that asks the net.
+/// Returns an event loop with one additional thread, for a command that uses the network.
 ///
 /// # Errors
 /// When there are no threads left.
@@ -411,8 +421,7 @@ pub(super) fn event_loop() -> Result<tokio::runtime::Runtime, Failure> {
         .map_err(|error| Failure::io(format!("no event loop: {error}")))
 }
 
-/// Runs a program to its end: says a failure, chooses the exit code. A panic is a bug of ours, and
-/// said like one.
+/// Runs a program to its end: reports a failure, chooses the exit code. A panic is reported as a bug.
 pub fn end(program: &str, json: bool, work: impl FnOnce() -> Result<Exit, Failure>) -> ExitCode {
     // Nothing we write is for others.
     nix::sys::stat::umask(nix::sys::stat::Mode::from_bits_truncate(0o077));
@@ -422,7 +431,7 @@ pub fn end(program: &str, json: bool, work: impl FnOnce() -> Result<Exit, Failur
         std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).unwrap_or_else(|_| {
             Err(
                 Failure::bug("this is a bug of agent-toolkit; the lines above say where")
-                    .hint("report it with those lines; what was accepted is not lost"),
+                    .hint("report it with these lines; accepted messages are not lost"),
             )
         });
     match result {
@@ -493,8 +502,7 @@ pub fn stream<T>(write: impl FnOnce(&mut dyn Write) -> std::io::Result<T>) -> Op
     written.map_err(|error| note_loss(Err(error))).ok()
 }
 
-/// Prints words of the agent, which may be words of anybody: on a terminal without the characters
-/// that command terminals.
+/// Prints text of the agent, which may be untrusted: on a terminal without control characters.
 pub fn speech(text: &str) {
     words(&format!("{text}\n"));
 }

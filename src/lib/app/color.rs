@@ -1,5 +1,4 @@
-//! Colour on a terminal: when there is any, and which. It never says anything that the words next to
-//! it do not say, so that nothing is lost without it.
+//! Colour on a terminal: when it is used, and which. It never carries information that is not in the text.
 
 use std::io::IsTerminal;
 

@@ -1,8 +1,9 @@
-//! Commitments with a deadline become jobs that remind their owner on the morning of it (specification §13).
+//! Reminders: commitments with a deadline become jobs that remind their owner on the morning of that day
+//! (specification §13).
 //!
-//! The jobs follow the commitments: one that is new or was moved is ordered, one whose commitment is settled is
-//! taken out. Orders go the way of `agent-send --job`, also when no daemon runs; each has an id made from what it
-//! orders, so that it is carried out once, and a reminder that its owner took out stays out.
+//! The jobs follow the commitments: a job is added for a new or moved commitment, and removed when the commitment is
+//! settled. They are added and removed like with `agent-send --job`, also when no daemon is running. Each command has
+//! an id derived from its content, so that it is executed once, and a reminder that its owner removed stays removed.
 
 use chrono::{NaiveDate, NaiveTime};
 use chrono_tz::Tz;

@@ -163,7 +163,7 @@ impl From<auth::Error> for Failure {
                 Self::config(message).hint(format!("agent-daemon login {provider} --oauth"))
             }
             auth::Error::Trouble { .. } => Self::try_again(message)
-                .hint("try again; if it stays so, look at the addresses in [oauth]"),
+                .hint("try again; if it keeps failing, check the addresses in [oauth]"),
             auth::Error::Refused { .. } => {
                 Self::failed(message).hint("try again: agent-daemon login")
             }
@@ -218,7 +218,7 @@ fn who_may_of(path: &Path, owner: Option<u32>, around: Option<u32>, own: u32) ->
     };
     match owner {
         Some(owner) if owner != own && around == Some(own) => format!(
-            "it belongs to {}, what is around it to you: sudo chown -R {}: {}",
+            "it belongs to {}, but its directory to you: sudo chown -R {}: {}",
             name(owner),
             quote(name(own)),
             quote(path)
@@ -241,7 +241,7 @@ impl From<db::Error> for Failure {
         match error {
             db::Error::File(error) => Self::from(error),
             db::Error::Failed { path, .. } if is_busy => Self::try_again(message).hint(format!(
-                "another program holds it and did not let go in time: `fuser {}` names it; end it, or try again later",
+                "another program locks it and did not release it in time: `fuser {}` names it; end it, or try again later",
                 quote(&path)
             )),
             db::Error::Damaged { path, .. } => Self::data(message).hint(format!(
@@ -289,7 +289,7 @@ mod tests {
         for code in [rusqlite::ffi::SQLITE_BUSY, rusqlite::ffi::SQLITE_LOCKED] {
             let (exit, hint) = failed(code);
             assert_eq!(exit, Exit::TryAgain);
-            let named = "another program holds it";
+            let named = "another program locks it";
             let command = "fuser '/h/my state/queue.db'";
             assert!(hint.starts_with(named) && hint.contains(command), "{hint}");
         }

@@ -129,7 +129,7 @@ fn without_key(provider: &config::Provider, error: auth::Error) -> Failure {
             "{}, or put {key}=… into .env (mode 0600) or into the environment of the daemon",
             cli::command("agent-daemon", &format!("login {name}"))
         )),
-        None => Failure::config(format!("nobody is signed in at the provider {name}{file}")).hint(
+        None => Failure::config(format!("not signed in to the provider {name}{file}")).hint(
             cli::command("agent-daemon", &format!("login {name} --oauth")),
         ),
     }

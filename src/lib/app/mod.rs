@@ -1,4 +1,4 @@
-//! The five programs. Only here is anything printed and an exit code chosen.
+//! The five programs. Only this room prints and chooses exit codes.
 
 use std::ffi::OsStr;
 use std::path::Path;

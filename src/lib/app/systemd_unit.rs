@@ -1,4 +1,4 @@
-//! The unit of systemd that starts this agent, where one is installed: which it is, and how it is started.
+//! The systemd unit that starts this agent, if one is installed: its name, and how it is started.
 
 use std::path::{Path, PathBuf};
 

@@ -1,5 +1,4 @@
-//! Tables: columns that are below each other, whatever letters are in them, and that fit on a
-//! terminal.
+//! Tables with aligned columns, for any script, that fit on a terminal.
 
 use std::io::IsTerminal;
 

@@ -1,4 +1,4 @@
-//! The file of the chain, open for appending: how it is taken up after a crash, and how lines are added.
+//! The file of the chain, open for appending: its recovery after a crash, and adding lines.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -32,7 +32,7 @@ pub(super) struct Chain {
 
 impl Chain {
     /// Opens the log, or begins one. What a crash left at its end is closed by an entry that says so; an end
-    /// that is not what the head says is noted permanently.
+    /// that does not match the head is recorded permanently.
     pub(super) fn open(place: &Place) -> Result<Self, sys::Error> {
         begin(place)?;
         let head = read_head(&place.head)?;
@@ -76,10 +76,7 @@ impl Chain {
                 sha256: digest,
             },
         };
-        tracing::warn!(
-            ?event,
-            "the audit log was not as it should be; an entry says so"
-        );
+        tracing::warn!(?event, "the audit log had a defect; an entry records it");
         let break_line = if end.left.is_empty() || end.left.ends_with(b"\n") {
             ""
         } else {
@@ -264,7 +261,7 @@ fn open_file(path: &Path) -> std::io::Result<File> {
 
 /// Returns the head; `None` when there is none that can be read as one.
 pub(super) fn read_head(path: &Path) -> Result<Option<Head>, sys::Error> {
-    Ok(atomic::read(path)?.and_then(|bytes| serde_json::from_slice(&bytes).ok()))
+    atomic::read_valid_json(path)
 }
 
 /// A power cut must not leave it empty: a verifier would take that for a hand at work.

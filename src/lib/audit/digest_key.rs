@@ -1,4 +1,4 @@
-//! The key of the digests: a short text must not be found by hashing guesses.
+//! The key of the digests, so that a short text cannot be found by hashing guesses.
 
 use ring::hmac;
 

@@ -1,4 +1,4 @@
-//! An entry of the chain: what it may hold, how it becomes a line, and whether a line is one.
+//! An entry of the chain: its content, its form as a line, and the check of a line.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! The handle by which the rooms above write the record. Nothing here waits for the disk.
+//! The handle with which the rooms above write the log. Nothing here waits for the disk.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use super::entry::{Asked, Event};
 use super::writer::{MOST, Shared, Word, Writer};
 use crate::clock;
 
-/// The record, as those see it who write it. Clones write the same one.
+/// The handle of writers. Clones write the same log.
 #[derive(Clone)]
 pub struct Log(Option<Open>);
 
@@ -60,8 +60,7 @@ impl Log {
         Self(None)
     }
 
-    /// Takes the record up. It never fails: what cannot be written waits and is told by
-    /// [`Log::on_trouble`].
+    /// Opens the log. It never fails: entries that cannot be written wait, and [`Log::on_trouble`] reports the problem.
     pub fn start(place: Place) -> Self {
         let shared = Arc::new(Shared::default());
         let (key, trouble) = match chain::begin(&place) {
@@ -242,7 +241,7 @@ impl std::fmt::Debug for Log {
     }
 }
 
-/// A call that runs; one that is dropped was broken off.
+/// A running call; one that is dropped was interrupted.
 #[derive(Debug)]
 #[must_use]
 pub struct Running {

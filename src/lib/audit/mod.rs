@@ -1,4 +1,4 @@
-//! The record of what the agent did and who allowed it: `state/audit.jsonl`, a chain of entries.
+//! The audit log: what the agent did and who allowed it, in `state/audit.jsonl`, a chain of entries.
 //!
 //! | file | holds |
 //! |---|---|
@@ -10,13 +10,13 @@
 //! {"v":1,"seq":7,"ts":"…","kind":"tool_call","session":"…","run":"…","call":"…","tool":"exec",
 //!  "args":"<digest>","verdict":"run","prev":"<hash of the line before>","hash":"<hash>"}
 //! ```
-//! `hash` is the SHA-256 of `prev` and the line as it stands without `,"hash":"…"`. No entry holds words
-//! of people, models or pages. The digests of such words are keyed, so that a short command cannot be found
-//! by trying; the chain is not, so that it can be followed without the key.
+//! `hash` is the SHA-256 of `prev` and the line without `,"hash":"…"`. No entry contains text of people, models or pages.
+//! The digests of such text are keyed, so that a short command cannot be found by guessing; the chain is not keyed, so
+//! that it can be verified without the key.
 //!
-//! The chain shows what was changed by hand or by mistake. Who may write the file and knows how can rewrite it
-//! from any entry on; against them the last hash helps, noted down elsewhere (the log of the daemon
-//! names it at each start).
+//! The chain reveals changes made by hand or by mistake. Anyone who can write the file and knows the format can rewrite it
+//! from any entry on; a copy of the last hash in another place reveals that (at the level `debug` the daemon logs it at each
+//! start).
 
 mod chain;
 mod digest_key;
@@ -34,7 +34,7 @@ use std::path::PathBuf;
 
 use crate::config::Home;
 
-/// Where the record lies.
+/// The paths of the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
     /// The chain.

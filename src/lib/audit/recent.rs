@@ -1,4 +1,4 @@
-//! The newest entries, for those who ask.
+//! Reads the newest entries.
 
 use std::ops::ControlFlow;
 

@@ -1,4 +1,4 @@
-//! What must never pass unseen, and what must never be taken for damage.
+//! Changes that must be detected, and states that must not count as damage.
 
 use parking_lot::Mutex;
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! Is the record whole? Read from its first line to its last, while the daemon may be writing.
+//! Verifies the log from its first line to its last, while the daemon may be writing.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
@@ -276,7 +276,7 @@ impl Reading {
             }
             None => {
                 let meaning =
-                    "audit.head is missing or no head: whether the end was cut off cannot be said"
+                    "audit.head is missing or invalid: whether the end was cut off is unknown"
                         .to_owned();
                 return Some(self.damage(Kind::Head, meaning));
             }
@@ -336,7 +336,7 @@ impl Reading {
             }
             "head_lost" => {
                 format!(
-                    "audit.head was gone when the daemon started at {at}: what stood at the end before cannot be said"
+                    "audit.head was missing when the daemon started at {at}: whether entries before it were removed is unknown"
                 )
             }
             "rewritten" => format!(

@@ -1,4 +1,4 @@
-//! The thread that writes: lines at once and in order, the disk's word once a second.
+//! The thread that writes: lines at once and in order, a sync once a second.
 
 use parking_lot::Mutex;
 use std::collections::VecDeque;
@@ -34,7 +34,7 @@ pub(super) struct Shared {
     pub(super) waiting: AtomicUsize,
     /// Entries that never will be.
     pub(super) lost: AtomicU64,
-    /// Who is told of trouble, or the last one nobody was told of.
+    /// Who is notified of problems, or the last problem that nobody was notified of.
     ear: Mutex<(Option<Tell>, Option<String>)>,
 }
 

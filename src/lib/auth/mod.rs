@@ -8,15 +8,13 @@
 //!   "house":     {"oauth": {"access": "…", "refresh": "…", "expires_at": "…", "obtained_at": "…",
 //!                           "scope": "…", "token_url": "…", "client_id": "…"}}}}
 //! ```
-//! What we do not know in it stays. A file that makes no sense counts as "not configured" and is kept:
-//! the next `login` sets it aside. Sources of a key, the first found wins: systemd credential, sign-in,
-//! stored key, environment, `.env`.
+//! Unknown fields are kept. A malformed file counts as "not configured" and is kept; the next `login` moves it aside.
+//! Sources of a key, the first found wins: systemd credential, sign-in, stored key, environment, `.env`.
 //!
-//! A token is renewed under a lock of its provider (`auth.NAME.lock`), by one process: the others wait
-//! and read what it wrote. Before the issuer is asked, `renewing_at` is written: a disk that cannot be
-//! written shows before the old refresh token is used up, and a crash between the issuer's answer and
-//! our fsync is seen afterwards. Issuers that accept an old refresh token again then continue; with
-//! the others the sign-in has ended, and the message says why.
+//! A token is renewed under a lock of its provider (`auth.NAME.lock`), by one process: the others wait and read the result.
+//! Before the request to the issuer, `renewing_at` is written: so an unwritable disk is detected before the old refresh token
+//! is used up, and a crash between the issuer's answer and our fsync is detected afterwards. With issuers that accept an old
+//! refresh token again the sign-in then continues; with the others it has ended, and the message says why.
 
 mod keys;
 mod oauth;

@@ -139,7 +139,7 @@ impl Listener {
                 ),
                 Callback::Denied(_) => (
                     "200 OK",
-                    "Nothing was granted. The terminal says more; you can close this page.",
+                    "Nothing was granted. The terminal shows more; you can close this page.",
                 ),
                 Callback::Foreign => (
                     "400 Bad Request",

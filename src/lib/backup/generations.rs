@@ -1,4 +1,4 @@
-//! Several backups in one directory: their names sort by time, and the oldest go. A clock may have been wrong.
+//! Several backups in one directory: their names sort by time, and the oldest are removed. A clock may have been wrong.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -107,7 +107,7 @@ fn left_behind(dir: &Path) -> Vec<PathBuf> {
 
 fn remove_left_behind(dir: &Path) {
     for path in left_behind(dir) {
-        // Anyone who makes the next backup tries again.
+        // The next backup tries again.
         let _ = match path.is_dir() {
             true => std::fs::remove_dir_all(&path),
             false => std::fs::remove_file(&path),

@@ -8,11 +8,11 @@
 //! agent-backup/MANIFEST.json    every file with its size and SHA-256
 //! agent-backup/END              SHA-256 of all bytes before it
 //! ```
-//! A plain tar, so that tar, jq and sha256sum read it in ten years. The order in which the stores are read is
-//! the one in which a crash could have left them: what refers to something is read before it, memory.db before
-//! the queue, the spool and the jobs before the queue, the queue before the transcripts. A turn that was under
-//! way is resumed after a restore as after a crash. A home on a disk that is full, or only read, is backed up too: its copies are
-//! made next to the backup or in the directory for temporary files.
+//! It is a plain tar, so that tar, jq and sha256sum can read it in ten years. The stores are read in an order that gives a
+//! state as after a crash: what refers to something is read before it, memory.db before the queue, the spool and the jobs
+//! before the queue, the queue before the transcripts. An interrupted turn is resumed after a restore as after a crash. A
+//! home on a full or read-only disk can be backed up, too: copies are then made next to the backup or in the directory for
+//! temporary files.
 
 mod archive;
 mod collect;
@@ -30,7 +30,7 @@ pub use record::{Began, Record};
 pub use restore::restore;
 pub use scratch::is_under_way;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::memory::index;
 use crate::{config, db, sys};
@@ -68,4 +68,14 @@ pub enum Error {
     /// What was restored does not work.
     #[error("the restored agent is incomplete: {0}")]
     Unproved(String),
+}
+
+impl Error {
+    /// Returns it as one about the backup at `path`, of which another file is a copy.
+    pub fn about(mut self, path: &Path) -> Self {
+        if let Self::Damaged { path: copy, .. } | Self::Newer { path: copy, .. } = &mut self {
+            path.clone_into(copy);
+        }
+        self
+    }
 }

@@ -1,4 +1,4 @@
-//! Proves that a restored agent works: opens everything it has, and asks its memory something that it must know.
+//! Proves that a restored agent works: opens all its data, and asks its memory a question that it must be able to answer.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! [`Record`]: when a backup was made last, and why the last try failed, in `state/backup.json`. A timer fails where nobody
-//! looks; doctor reads this. No backup has it, nor a standby.
+//! [`Record`]: the time of the last backup, and why the last attempt failed, in `state/backup.json`. A timer fails unnoticed,
+//! so doctor reads this file. It is in no backup and on no standby.
 
 use std::path::PathBuf;
 
@@ -29,7 +29,7 @@ pub struct Record {
     pub began: Option<Began>,
 }
 
-/// Backups that are made repeatedly.
+/// Regular backups.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Regular {
     /// When the last one was made.
@@ -123,9 +123,7 @@ impl Record {
     /// # Errors
     /// When it cannot be written.
     pub fn write(&self, home: &Home) -> Result<(), sys::Error> {
-        let path = path(home);
-        let bytes = serde_json::to_vec_pretty(self).map_err(sys::Error::at("write", &path))?;
-        atomic::write(&path, &bytes, atomic::Durability::Full)
+        atomic::write_json(&path(home), self, atomic::Durability::Full)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Channels: what comes in from people as [`Incoming`], what goes out to them through a [`Channel`].
+//! Channels: messages from people are [`Incoming`], messages to them go through a [`Channel`].
 
 pub mod process;
 pub mod telegram;
@@ -12,7 +12,7 @@ use crate::message::{
 };
 use crate::provider::BoxFuture;
 
-/// A message or the press of a button that came in, not yet accepted.
+/// A received message or button press, not yet accepted.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Incoming {
     /// The idempotency key: `tg:<bot>:<update_id>`, `ch:<channel>:…`.
@@ -31,7 +31,7 @@ pub struct Incoming {
     pub message_id: String,
     /// The text; empty when there is none.
     pub text: String,
-    /// What came in addition to the text, in words: `location 52.52, 13.405`, `sticker 😀` …
+    /// A description of content other than text: `location 52.52, 13.405`, `sticker 😀` …
     pub kind: Option<String>,
     /// Files that came with the text and are still at the channel.
     pub media: Vec<Media>,
@@ -45,13 +45,13 @@ pub struct Incoming {
     pub command: Option<Command>,
     /// The channel's id of a press: it waits for [`Channel::answer_press`].
     pub press: Option<String>,
-    /// True when the words are not the sender's own.
+    /// True when the text is not the sender's own.
     pub forwarded: bool,
     /// Whose they are then, by the name they show; not always known.
     pub forwarded_from: Option<String>,
-    /// Whether nobody vouches for the sender, whose id is that of no person then.
+    /// Whether the sender is unverified; then the id belongs to no person.
     pub unverified: bool,
-    /// Whether it is a new version of a message that came before.
+    /// Whether it is a new version of an earlier message.
     pub edited: bool,
     /// The new id of the group, when that is all it says.
     pub moved_to: Option<String>,
@@ -59,12 +59,12 @@ pub struct Incoming {
     pub sent_at: Option<i64>,
 }
 
-/// What came in together. It is acknowledged to the channel only after `done` was answered.
+/// A batch of received messages. It is acknowledged to the channel only after `done` was answered.
 #[derive(Debug)]
 pub struct Batch {
     /// The bot and where its next poll begins; `None` when nobody polls.
     pub offset: Option<(i64, i64)>,
-    /// What came, in order.
+    /// The messages, in order.
     pub items: Vec<Incoming>,
     /// To be answered when all of it is on disk.
     pub done: tokio::sync::oneshot::Sender<()>,
@@ -166,7 +166,7 @@ pub enum FetchError {
     Never(String),
 }
 
-/// What a call of a channel comes to.
+/// The outcome of a call of a channel.
 pub type SendFuture<'a, T = ()> = BoxFuture<'a, Result<T, SendError>>;
 
 /// A way to talk to people. What a channel does not do is left to the defaults.
@@ -321,6 +321,6 @@ pub struct Health {
     pub mode: &'static str,
     /// The last success, milliseconds since 1970 UTC.
     pub last_ok_at: Option<i64>,
-    /// When something came in last, milliseconds since 1970 UTC.
+    /// The time of the last received message, milliseconds since 1970 UTC.
     pub last_update_at: Option<i64>,
 }

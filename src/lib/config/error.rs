@@ -1,6 +1,6 @@
 //! The errors in settings.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::key_names::UnknownKey;
 
@@ -72,12 +72,14 @@ pub enum Error {
     #[error("{}", one_a_line(.0))]
     UnknownKeys(Vec<UnknownKey>),
     /// A name in `providers.load` has no file.
-    #[error("{}: the provider file is missing (`providers.load` names `{name}`)", file.display())]
+    #[error("{}: the provider file is missing (`providers.load` names `{name}`{})", file.display(), meant.as_ref().map_or_else(String::new, |meant| format!("; did you mean `{meant}`?")))]
     NoProviderFile {
         /// The name.
         name: String,
         /// Where its file should be.
         file: PathBuf,
+        /// The provider that was probably meant.
+        meant: Option<String>,
     },
     /// Two providers name a model alike.
     #[error("{second}: the model `{name}` is already defined in {first}")]
@@ -198,15 +200,13 @@ impl Error {
                 format!("{} is on a file system that is mounted read-only: remount it, or choose another home with --home DIR", path.display())
             }
             Self::Io { path, source, .. } if is_refusal(source) => {
-                format!("run it as the owner of {0}: `sudo -u agent …`, or give the owner access: `ls -ld {0}`", path.display())
+                format!("run it as the owner of {0}: `sudo -u agent …`, or give the owner access: `ls -ld {0}`", existing(path).display())
             }
             Self::Io { action: "read", source, .. } if source.kind() == std::io::ErrorKind::NotFound => {
-                "correct the name behind --config, or leave it out".to_owned()
+                "correct the name after --config, or omit it".to_owned()
             }
             Self::Io { path, .. } => {
-                // What was to be made is not there yet: neither ls(1) nor df(1) knows it.
-                let there = path.ancestors().find(|path| path.exists()).unwrap_or(path);
-                format!("look at it: `ls -ld {0}` and `df {0}`", there.display())
+                format!("look at it: `ls -ld {0}` and `df {0}`", existing(path).display())
             }
             Self::Syntax { file, line, .. } => format!("correct line {line} of {}, then `agent-daemon check`", file.display()),
             Self::Twice { file, section, first, second } => format!(
@@ -225,9 +225,12 @@ impl Error {
                 };
                 format!("correct or remove {what} in {from}, then `agent-daemon check`; `man agent.toml` has every key")
             }
-            Self::NoProviderFile { name, file } => {
+            Self::NoProviderFile { name, meant: Some(meant), .. } => {
+                format!("write `{meant}` instead of `{name}` in `providers.load`, then `agent-daemon check`")
+            }
+            Self::NoProviderFile { name, file, meant: None } => {
                 let file = file.display();
-                format!("create {file} (examples are beside it) or take `{name}` out of `providers.load`")
+                format!("create {file} (examples are next to it), or remove `{name}` from `providers.load`")
             }
             Self::DuplicateModel { name, second, .. } => format!("rename [models.{name}] in {second}"),
             Self::NoPrimary { file, .. } => format!("add a table [models.primary] to {}", file.display()),
@@ -304,6 +307,11 @@ fn quoted(key: &str, after: &str) -> String {
     } else {
         format!("`{key}`{after}")
     }
+}
+
+/// Returns the part of a path that is there: of what was to be made neither ls(1) nor df(1) knows anything.
+fn existing(path: &Path) -> &Path {
+    path.ancestors().find(|path| path.exists()).unwrap_or(path)
 }
 
 /// EACCES and EPERM; the standard library joins them in one kind.

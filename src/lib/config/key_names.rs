@@ -59,11 +59,19 @@ impl Display for UnknownKey {
                 "; a provider has a file of its own, providers.d/{name}.toml, and its name is listed in `load` of [providers]"
             );
         }
+        if *is_table && (table == "mcp" || ["mcpServers", "mcp_servers"].contains(&key.as_str())) {
+            let server = if table == "mcp" {
+                name.as_str()
+            } else {
+                "NAME"
+            };
+            return write!(f, "; a tool server is a section [mcp.servers.{server}]");
+        }
         if let Some(by) = names_secret {
             let (_, by) = split(by);
             return write!(
                 f,
-                "; secrets stand in .env (mode 0600) as NAME=…, and `{by}` is that NAME"
+                "; secrets are in .env (mode 0600) as NAME=…, and `{by}` is that NAME"
             );
         }
         let Some(nearest) = nearest else {
@@ -257,7 +265,7 @@ mod tests {
             (
                 "telegram.bot_token",
                 false,
-                "f:1: unknown key `bot_token` in [telegram]; secrets stand in .env (mode 0600) as NAME=…, and `token_env` is that NAME",
+                "f:1: unknown key `bot_token` in [telegram]; secrets are in .env (mode 0600) as NAME=…, and `token_env` is that NAME",
             ),
             (
                 "telegram.day_usd",
@@ -273,6 +281,16 @@ mod tests {
                 "providers.ollama",
                 true,
                 "f:1: unknown section [providers.ollama]; a provider has a file of its own, providers.d/ollama.toml, and its name is listed in `load` of [providers]",
+            ),
+            (
+                "mcp.notes",
+                true,
+                "f:1: unknown section [mcp.notes]; a tool server is a section [mcp.servers.notes]",
+            ),
+            (
+                "mcpServers",
+                true,
+                "f:1: unknown section [mcpServers]; a tool server is a section [mcp.servers.NAME]",
             ),
             (
                 "exec",

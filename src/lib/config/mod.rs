@@ -1,5 +1,4 @@
-//! Settings: where everything lies ([`Home`]), what it is set to ([`Config`], [`Models`]) and the
-//! secrets ([`Secrets`]). The only room that reads the environment and the home directory.
+//! Settings: paths ([`Home`]), values ([`Config`], [`Models`]) and secrets ([`Secrets`]). The only room that reads the environment and the home directory.
 //!
 //! ```text
 //! Home::resolve(flags, env) ─→ load(&home, &env, flags) ─→ Loaded { config, models, settings, warnings, notes }

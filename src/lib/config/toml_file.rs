@@ -1,5 +1,4 @@
-//! One TOML file with the lines its keys are on: the ground of every message that says
-//! `FILE:LINE`.
+//! A TOML file with the line numbers of its keys, for messages with `FILE:LINE`.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};

@@ -1,12 +1,13 @@
-//! `[tools.policies]`: which entry speaks of a call, and which entries speak of none.
+//! `[tools.policies]`: which entry applies to a call, and which entries apply to none.
 //!
 //! A key is the name of a tool, a pattern of names (`every_*`), a tool server, or a host that pages are read from
-//! (`example.org`, `*.example.org`). Of several that fit the most exact one decides: the tool, the host, the
+//! (`example.org`, `*.example.org`). Of several matching entries the most specific one applies: the tool, the host, the
 //! longest pattern, the server.
 
 use std::collections::BTreeMap;
 
 use super::types::{Policy, Tools};
+use crate::text::HostPort;
 
 /// A call, as an entry may name it.
 #[derive(Debug, Clone, Copy, Default)]
@@ -19,10 +20,10 @@ pub struct Subject<'a> {
     pub host: Option<&'a str>,
 }
 
-/// Returns what `policies` say of a call.
+/// Returns the policy of a call.
 pub fn policy_of(policies: &BTreeMap<String, Policy>, subject: Subject<'_>) -> Policy {
     let Subject { tool, server, host } = subject;
-    let host = host.map(|host| host.split_once(':').map_or(host, |(host, _)| host));
+    let host = host.map(HostPort::host_of);
     let of_host = || {
         let host = host?;
         let hosts = policies

@@ -1,4 +1,4 @@
-//! The lines of a channel that is a separate process: what people wrote there, and what became of what was sent.
+//! The lines of a channel that is a separate process: messages from people, and delivery results.
 //!
 //! ```text
 //! {"v":1,"id":"m-17","cmd":"user","channel":"matrix","chat":"!r:example.org","sender":{"id":"@ada:example.org","name":"Ada"},
@@ -53,7 +53,7 @@ pub struct Heard {
     pub message_id: String,
     /// The words.
     pub text: String,
-    /// What stands for the words of a message that has none: `location 52.52, 13.40`.
+    /// A replacement for the text of a message without text: `location 52.52, 13.40`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
     /// The message that it answers.
@@ -62,10 +62,10 @@ pub struct Heard {
     /// Files that came along.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub attachments: Vec<Attachment>,
-    /// Whether these are new words of a message that came before.
+    /// Whether this is a new text of an earlier message.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub edited: bool,
-    /// Whether somebody else wrote the words, and the sender passes them on.
+    /// Whether somebody else wrote the text, and the sender forwards it.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub forwarded: bool,
     /// Who, when that is known.
@@ -88,7 +88,7 @@ pub struct Person {
     pub id: String,
     /// What they call themselves.
     pub name: String,
-    /// Whether nobody vouches that it is they: the id is good for this one message.
+    /// Whether the sender is unverified: the id is valid for this message only.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub unverified: bool,
 }
@@ -107,7 +107,7 @@ pub struct Answered {
     pub sender: Option<Person>,
 }
 
-/// What became of a message that a channel was to send.
+/// The result of a message that a channel had to send.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Receipt {
@@ -329,7 +329,7 @@ fn answered<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Answered>, D::E
     #[derive(Deserialize)]
     #[serde(
         untagged,
-        expecting = "expected the id of a message, or an object with it as `message_id`"
+        expecting = "expected the id of a message, or an object with `message_id`, `text` and `sender`, which is an object"
     )]
     enum Written {
         Id(WrittenId),
@@ -411,6 +411,10 @@ mod tests {
             (
                 format!(r#"{{{SAID},"text":"hi","reply_to":true}}"#),
                 "the field `reply_to`: expected the id of a message, or an object",
+            ),
+            (
+                format!(r#"{{{SAID},"text":"hi","reply_to":{{"message_id":"1","sender":"Bob"}}}}"#),
+                "expected the id of a message, or an object with `message_id`, `text` and `sender`, which is an object",
             ),
             (
                 format!(r#"{{{SAID},"text":"hi","thread":[1]}}"#),

@@ -165,7 +165,7 @@ pub enum Command {
 pub struct Words {
     /// The text.
     pub text: String,
-    /// What the caller knows in addition to it; the model reads it first.
+    /// Additional information from the caller; the model reads it before the text.
     pub context: Option<String>,
     /// The context tier.
     pub tier: Option<String>,
@@ -199,7 +199,7 @@ fn cli() -> String {
     "cli".to_owned()
 }
 
-/// A job on a line: `op`, `job`, and for `add` what `jobs::Ask` reads, in addition to them.
+/// A job on a line: `op`, `job`, and for `add` also the fields that `jobs::Ask` reads.
 mod job_line {
     use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
@@ -261,7 +261,7 @@ mod job_line {
 }
 
 impl Command {
-    /// Returns a text for somebody, with nothing in addition to it; `untrusted`: it is not the owner's own.
+    /// Returns a text for somebody, without anything else; `untrusted`: it is not the owner's own.
     pub fn raw(to: String, text: String, untrusted: bool) -> Self {
         Self::Raw {
             to,

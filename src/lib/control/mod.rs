@@ -18,13 +18,13 @@
 //! | `delivered` | `channel`, `key`, `message_id` or `error`, `retry_after?`, `unknown?` | the record of what that channel sent |
 //! | `system` | `text`, `source?`, `tier?`, `model?`, `untrusted?` | a turn on an event; nobody else learns of it |
 //! | `notify` | `text`, `source`, `ref?`, `data?`, `tier?`, `model?`, `untrusted?`, `attachments?` | a turn on an event; its reply goes to the owner |
-//! | `raw` | `to`, `text` | the text goes to a chat, no model is asked |
+//! | `raw` | `to`, `text` | the text is sent to a chat, without a model |
 //! | `reset` | `target` | the session is archived |
-//! | `stop` | `session?` | runs end |
-//! | `approval` | `request?`, `verdict`, `why?` | what the agent asked for is done, or not; alone, `id` is the request's |
-//! | `job` | `op` = `add` (and what `jobs::Ask` names), `remove`, `run`, `pause`, `resume`; `job` | a job is added, changed, taken out |
+//! | `stop` | `session?` | runs are stopped |
+//! | `approval` | `request?`, `verdict`, `why?` | a request is approved or denied; without `request`, `id` is that of the request |
+//! | `job` | `op` = `add` (and the fields of `jobs::Ask`), `remove`, `run`, `pause`, `resume`; `job` | a job is added, changed, removed |
 //! | `heartbeat` | | the agent wakes, if there is a reason to |
-//! | `reload`, `spool` | | the configuration, the spool are read |
+//! | `reload`, `spool` | | the configuration, or the spool, is read |
 
 pub mod attachments;
 mod channel_line;

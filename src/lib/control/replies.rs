@@ -1,6 +1,5 @@
-//! Answers to commands: `replies/<id>.json`, rewritten whole as the command advances. Next to it,
-//! for a caller who wants to read along, `replies/<id>.part`: plain text that grows while the reply
-//! is written and goes when the reply is there.
+//! Answers to commands: `replies/<id>.json`, rewritten as a whole when the command progresses. For streaming there is
+//! `replies/<id>.part` next to it: plain text that grows while the reply is written, and is removed when it is complete.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -78,14 +77,14 @@ pub struct Reply {
     pub error: Option<String>,
 }
 
-/// Something that the agent may do only when its owner says so.
+/// A call that needs the owner's approval.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ask {
     /// By what it is approved or denied.
     pub id: String,
     /// The tool.
     pub tool: String,
-    /// What would be done. Others may have chosen these words: anyone who shows them escapes them.
+    /// What would be done. The text may be untrusted: escape it when it is shown.
     pub text: String,
     /// Why it is asked.
     pub why: String,
@@ -94,7 +93,7 @@ pub struct Ask {
     /// What may be allowed for the rest of the conversation or always; absent where only this once may.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rule: Option<String>,
-    /// What it wants, when it is answered with words.
+    /// The expected answer, if it is a text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wanted: Option<Wanted>,
 }

@@ -26,7 +26,7 @@ pub fn put(tmp: &Path, new: &Path, id: &Id, line: &str) -> Result<bool, Error> {
 pub struct Entry {
     /// Its id, from the file name.
     pub id: Id,
-    /// Where it lies.
+    /// Its path.
     pub path: PathBuf,
 }
 

@@ -1,4 +1,4 @@
-//! The single calls of runs, for anybody who may read `cost.db`; needs no daemon.
+//! The single calls of runs, for any process that can read `cost.db`; needs no daemon.
 
 use std::path::Path;
 

@@ -77,6 +77,8 @@ pub struct NewCall {
     pub budget_usd: Option<f64>,
     /// The most its session may cost of that: a sub-agent's own budget.
     pub share_usd: Option<f64>,
+    /// Whether somebody else than the owner has it made: the last part of a day's and a month's limit is not theirs.
+    pub of_others: bool,
 }
 
 /// What a model is paid for.
@@ -225,6 +227,8 @@ impl Ledger {
                     held.extend(running.lock().clone());
                     let refusal = judged(refusal, &call, &held, (now, zone));
                     let is_news = match &refusal {
+                        // To the owner a part is left.
+                        Refusal::Cap { .. } if call.of_others => false,
                         Refusal::Cap { period: period @ ("day" | "month"), spent, held: false, .. } => {
                             alerts::refused(connection, &spans, (*period == "day", *spent), now)?
                         }
@@ -294,6 +298,14 @@ impl Ledger {
             self.news.notify_one();
         }
         Ok(())
+    }
+
+    /// As [`Self::settle`], of a call that took so long. When that fails its reservation stays counted.
+    pub(crate) async fn close(&self, reserved: Reserved, outcome: Outcome, took: Duration) {
+        let latency_ms = i64::try_from(took.as_millis()).unwrap_or(i64::MAX);
+        if let Err(error) = self.settle(reserved, outcome, latency_ms).await {
+            tracing::error!(%error, "the actual cost of a call could not be recorded; its full reservation is counted");
+        }
     }
 }
 

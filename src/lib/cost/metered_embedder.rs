@@ -1,4 +1,4 @@
-//! Texts as vectors, paid by the token: what each request passes before and after, in whichever process.
+//! Embeddings paid by the token: the reservation before each request and the settlement after it, in any process.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -98,6 +98,7 @@ impl EmbeddingMeter {
             bound,
             budget_usd: None,
             share_usd: None,
+            of_others: false,
         };
         let reserved = ledger
             .reserve(call, &config.cost, clock::now_ms())
@@ -152,10 +153,7 @@ impl EmbeddingMeter {
             Err(_) => (Outcome::Free, None),
         };
         self.spent = self.spent.saturating_add(cost.unwrap_or(0));
-        let latency_ms = i64::try_from(began.elapsed().as_millis()).unwrap_or(i64::MAX);
-        if let Err(error) = ledger.settle(reserved, outcome, latency_ms).await {
-            tracing::error!(%error, "the actual cost of a call could not be recorded; its full reservation is counted");
-        }
+        ledger.close(reserved, outcome, began.elapsed()).await;
     }
 }
 

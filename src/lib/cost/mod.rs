@@ -1,6 +1,6 @@
-//! Money: what calls cost, the ledger of all of them, the caps, and the alerts before a cap is reached.
+//! Costs: the price of calls, the ledger of all calls, the caps, and the alerts before a cap is reached.
 //!
-//! Each attempt is a row of its own in `cost.db`, so that what was really paid is what is shown.
+//! Each attempt is a separate row in `cost.db`, so that the sums are what was really paid.
 
 mod alerts;
 mod calls;

@@ -53,31 +53,24 @@ impl Rates {
 /// Returns the price of `seconds` of sound in nano US dollars, rounded up; `None` when the file of
 /// `model` states none. Tokens that are free say that all of it is.
 pub(crate) fn of_sound(model: &Model, seconds: u64) -> Option<i64> {
-    let (minute, request) = match (model.cost_per_minute, model.cost_per_request) {
-        (None, None) => (model.rates == Some([0.0; 4])).then_some((0.0, 0.0))?,
-        (minute, request) => (minute.unwrap_or(0.0), request.unwrap_or(0.0)),
-    };
-    let sound = (i128::from(nano(minute)) * i128::from(seconds) + 59) / 60;
-    Some(
-        i64::try_from(sound)
-            .unwrap_or(i64::MAX)
-            .saturating_add(nano(request)),
-    )
+    of_units(model, model.cost_per_minute, seconds, 60)
 }
 
 /// Returns the price of `chars` characters that are spoken in nano US dollars, rounded up; `None` when the file of
 /// `model` states none. Tokens that are free say that all of it is.
 pub(crate) fn of_speech(model: &Model, chars: u64) -> Option<i64> {
-    let (million, request) = match (model.cost_per_mchar, model.cost_per_request) {
+    of_units(model, model.cost_per_mchar, chars, 1_000_000)
+}
+
+/// Returns the price of `count` units, of which `per` cost `price` dollars, and of one request.
+fn of_units(model: &Model, price: Option<f64>, count: u64, per: i128) -> Option<i64> {
+    let (price, request) = match (price, model.cost_per_request) {
         (None, None) => (model.rates == Some([0.0; 4])).then_some((0.0, 0.0))?,
-        (million, request) => (million.unwrap_or(0.0), request.unwrap_or(0.0)),
+        (price, request) => (price.unwrap_or(0.0), request.unwrap_or(0.0)),
     };
-    let spoken = (i128::from(nano(million)) * i128::from(chars) + 999_999) / 1_000_000;
-    Some(
-        i64::try_from(spoken)
-            .unwrap_or(i64::MAX)
-            .saturating_add(nano(request)),
-    )
+    let units = (i128::from(nano(price)) * i128::from(count) + per - 1) / per;
+    let units = i64::try_from(units).unwrap_or(i64::MAX);
+    Some(units.saturating_add(nano(request)))
 }
 
 /// Returns the price of a request that makes vectors of so many tokens in nano US dollars, rounded up; `None` when

@@ -76,7 +76,7 @@ impl Line {
     }
 }
 
-/// What the groups of a report stand for.
+/// The kind of the groups of a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Group {
     /// Configured models.

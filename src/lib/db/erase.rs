@@ -1,4 +1,4 @@
-//! Erases words from a database: rows, and what deleted rows leave behind in the file and its log.
+//! Erases text from a database: rows, and the remains of deleted rows in the file and its log.
 
 use super::Statements;
 use std::collections::BTreeMap;
@@ -51,7 +51,7 @@ pub fn count_rows(connection: &Connection, table: &str, hit: &Hit) -> rusqlite::
     Ok(all.into_values().sum())
 }
 
-/// Lets SQL ask `is_hit(…)`: whether `hit` finds something in the words of these values.
+/// Defines the SQL function `is_hit(…)`: whether `hit` matches the words of these values.
 ///
 /// # Errors
 /// What SQLite says.

@@ -1,4 +1,4 @@
-//! Reads the database of another program, which finds its files as they were.
+//! Reads the database of another program without changing its files.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! Looks at a database as a doctor does: is it whole, do we know its schema? Changes nothing.
+//! Checks the integrity and the schema of a database, for doctor. Changes nothing.
 
 use std::path::Path;
 use std::sync::mpsc::{self, RecvTimeoutError};

@@ -1,5 +1,5 @@
-//! Is the log of a database whole? SQLite takes what is before the first damaged frame and drops the rest without a
-//! word (sqlite.org/fileformat2.html, "The Write-Ahead Log"); so it is looked at before anybody opens the database.
+//! Checks the write-ahead log of a database. SQLite reads it up to the first damaged frame and silently drops the rest
+//! (sqlite.org/fileformat2.html, "The Write-Ahead Log"), so it is checked before the database is opened.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read};

@@ -1,6 +1,6 @@
 //! The migration runner: brings the schema of a database up to that of this build, and keeps a copy of what was there.
 //!
-//! The number of migrations that a database has seen stands in its `user_version`.
+//! `user_version` is the number of migrations that a database has had.
 
 use std::path::{Path, PathBuf};
 
@@ -42,7 +42,7 @@ pub fn bring_up(path: &Path, migrations: &[&str]) -> Result<Option<Migrated>, Er
     Ok(Some(Migrated { from, to }))
 }
 
-/// Returns where the database at `path` is kept as it was with schema `schema`.
+/// Returns the path of the copy of the database at `path` with schema `schema`.
 pub fn old_copy(path: &Path, schema: i64) -> PathBuf {
     beside(path, &format!(".schema-{schema}"))
 }
@@ -62,16 +62,62 @@ pub(super) fn keep_old(
     if found == 0 || found >= known || to.exists() {
         return Ok(());
     }
-    let draft = beside(&to, &format!(".tmp-{}", std::process::id()));
-    // One that a killed run left behind is not whole.
-    let _ = std::fs::remove_file(&draft);
-    snapshot(path, &draft)?;
-    std::fs::File::open(&draft)
+    remove_left_drafts(&to);
+    let draft = draft_of(&to, std::process::id());
+    let copied = copy(path, &draft, &to);
+    if copied.is_err() {
+        // A disk that is full must not stay so because of it.
+        remove_with_journal(&draft);
+    }
+    copied
+}
+
+fn copy(path: &Path, draft: &Path, to: &Path) -> Result<(), Error> {
+    remove_with_journal(draft);
+    snapshot(path, draft)?;
+    std::fs::File::open(draft)
         .and_then(|file| file.sync_all())
-        .and_then(|()| std::fs::rename(&draft, &to))
-        .and_then(|()| sys::atomic::sync_parent(&to))
-        .map_err(sys::Error::at("write", &to))?;
+        .and_then(|()| std::fs::rename(draft, to))
+        .and_then(|()| sys::atomic::sync_parent(to))
+        .map_err(sys::Error::at("write", to))?;
     Ok(())
+}
+
+/// Returns where the process `pid` writes what becomes the copy `to`.
+fn draft_of(to: &Path, pid: u32) -> PathBuf {
+    to.with_file_name(format!("{}{pid}", draft_name(to)))
+}
+
+/// What the names of the drafts of `to` begin with; the number of the process follows.
+fn draft_name(to: &Path) -> String {
+    let name = to.file_name().unwrap_or_default().to_string_lossy();
+    format!(".{name}.tmp-")
+}
+
+/// Removes the drafts of `to` of processes that were killed: each is as large as the database, and every start would leave
+/// another one.
+fn remove_left_drafts(to: &Path) {
+    let dir = to.parent().unwrap_or(to);
+    let begin = draft_name(to);
+    let shown = begin.trim_start_matches('.');
+    for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let pid = name.to_str().and_then(|name| {
+            // Version 0.1.0 hid none of them.
+            let rest = name.strip_prefix(&begin).or(name.strip_prefix(shown));
+            rest?.parse::<u32>().ok()
+        });
+        if pid.is_some_and(|pid| !Path::new("/proc").join(pid.to_string()).exists()) {
+            remove_with_journal(&entry.path());
+        }
+    }
+}
+
+fn remove_with_journal(draft: &Path) {
+    for end in ["", "-journal", "-wal", "-shm"] {
+        // Most of them are not there; what cannot be removed is in nobody's way.
+        let _ = std::fs::remove_file(beside(draft, end));
+    }
 }
 
 /// Runs the migrations that the database at `path` has not seen, in one transaction.
@@ -132,6 +178,55 @@ mod tests {
             .expect("value");
         assert_eq!(value, 7);
         assert!(!old_copy(&path, 0).exists() && !old_copy(&path, 2).exists());
+    }
+
+    fn drafts(dir: &Path) -> Vec<PathBuf> {
+        let entries = std::fs::read_dir(dir).expect("dir").flatten();
+        let paths = entries.map(|entry| entry.path());
+        paths
+            .filter(|path| path.display().to_string().contains(".tmp-"))
+            .collect()
+    }
+
+    #[test]
+    fn what_a_killed_process_had_copied_is_removed_by_the_next_one() {
+        let dir = tempfile::tempdir().expect("dir");
+        let path = dir.path().join("queue.db");
+        drop(open(&path, SCHEMA).expect("old"));
+        let to = old_copy(&path, 1);
+        // No process has a number so high (proc(5): at most 2^22).
+        let killed = draft_of(&to, u32::MAX);
+        let of_another = draft_of(&to, 1);
+        let of_older_program = beside(&to, &format!(".tmp-{}", u32::MAX));
+        let journal = beside(&killed, "-journal");
+        for left in [&killed, &journal, &of_another, &of_older_program] {
+            sys::atomic::write(left, b"a part", sys::atomic::Durability::Rename).expect("write");
+        }
+        drop(open(&path, &[SCHEMA[0], "DROP TABLE n;"]).expect("migrated"));
+        assert!(to.exists());
+        assert_eq!(drafts(dir.path()), [of_another]);
+    }
+
+    #[test]
+    fn a_copy_that_fails_leaves_nothing_behind() {
+        use std::os::unix::fs::FileExt;
+        let dir = tempfile::tempdir().expect("dir");
+        let path = dir.path().join("queue.db");
+        let old = open(&path, SCHEMA).expect("old");
+        old.execute_batch(
+            "INSERT INTO n WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c LIMIT 20000) SELECT x FROM c;",
+        )
+        .expect("rows");
+        drop(old);
+        let file = std::fs::File::options()
+            .write(true)
+            .open(&path)
+            .expect("open");
+        file.write_all_at(&[0xff; 4096], 10 * 4096)
+            .expect("damaged");
+        let migrated = open(&path, &[SCHEMA[0], "DROP TABLE n;"]);
+        assert!(matches!(migrated, Err(Error::Damaged { .. })));
+        assert_eq!(drafts(dir.path()), [] as [PathBuf; 0]);
     }
 
     #[test]

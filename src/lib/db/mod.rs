@@ -1,9 +1,9 @@
-//! SQLite as every room uses it: one way to open, one migration runner, one writing thread a
-//! database that groups commits which arrive together.
+//! SQLite for all rooms: one way to open, one migration runner, and one writing thread for each database, which groups
+//! commits that arrive together.
 //!
-//! Each database has one [`Writer`] in a process: jobs are closures over a transaction, several
-//! waiting ones share one `BEGIN IMMEDIATE … COMMIT` (and so one fsync), each inside a savepoint
-//! of its own, so that one that fails takes nothing of the others with it.
+//! Each database has one [`Writer`] in a process. Jobs are closures over a transaction. Waiting jobs share one
+//! `BEGIN IMMEDIATE … COMMIT` (and so one fsync), each in its own savepoint, so that a failing one does not affect the
+//! others.
 
 mod erase;
 mod foreign;

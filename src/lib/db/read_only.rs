@@ -1,4 +1,4 @@
-//! Opens a database to be read, by whom and on whatever disk it lies.
+//! Opens a database for reading, whoever owns it and on whatever disk it is.
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;

@@ -1,10 +1,10 @@
-//! Embeddings: texts as vectors whose cosine says how near they are in meaning.
+//! Embeddings: texts as vectors whose cosine measures the similarity of their meanings.
 //!
 //! ```text
 //! static_table          ships with the project: a vector for each word piece, added up; no neural pass
 //! provider/embeddings   a server, behind the trait [`Model`]
 //! ```
-//! Vectors are kept under [`Model::name`]: those of two models are never compared.
+//! Vectors are stored under [`Model::name`]; vectors of different models are never compared.
 
 pub mod similar_words;
 pub mod static_table;

@@ -1,5 +1,5 @@
-//! Erasing while a daemon runs. The order waits in the spool; the daemon ends its turns and restarts, and at its
-//! start, before it opens anything, what is ordered is erased. A kill at any moment finds the order still there.
+//! Erasing while a daemon runs. The command waits in the spool; the daemon ends its turns and restarts, and erases at its
+//! start, before it opens anything. After a kill at any moment the command is still there.
 
 use super::{Erasure, Error, Locks, Named, meant, read_rest, vacuum};
 use crate::config::{Environment, Home};
@@ -84,7 +84,7 @@ impl EraseOrder {
         // It was known when the order was taken: a run was killed when all except this was done.
         if named == Named::Nothing {
             vacuum(home)?;
-            return Ok("nothing is known by that any more".to_owned());
+            return Ok("nothing is known under this name any more".to_owned());
         }
         let target = named.one(&self.words).map_err(Error::Unclear)?;
         let locks = Locks::as_daemon(home)?;

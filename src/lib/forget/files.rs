@@ -1,4 +1,4 @@
-//! Erases words from files: what becomes of each, by where it lies.
+//! Erases text from files, in a way that depends on the place of the file.
 
 use std::path::{Path, PathBuf};
 
@@ -326,9 +326,9 @@ fn in_state(home: &Home, path: &Path) -> Rule {
         "media" => Rule::Whole("descriptions"),
         "spool" => Rule::Whole("spool"),
         "monitor.json" | "status.json" => Rule::Whole("status"),
-        "audit.jsonl" | "audit.head" => Rule::Left(
-            "names of conversations in the record of what was done, which is not rewritten",
-        ),
+        "audit.jsonl" | "audit.head" => {
+            Rule::Left("names of conversations in the audit log, which is not rewritten")
+        }
         _ => Rule::Left("not the agent's memory"),
     }
 }

@@ -1,4 +1,4 @@
-//! Matches the words that are to be erased against a text, whatever that text is written in.
+//! Matches the words to be erased against a text in any format.
 
 use std::collections::BTreeSet;
 

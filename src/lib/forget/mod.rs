@@ -1,15 +1,15 @@
-//! `forget --hard`: erases words from everything the agent keeps, and proves it.
+//! `forget --hard`: erases text from all data of the agent, and proves it.
 //!
 //! ```text
-//! what is it called, what states it (memory.db, people.json)
-//!   → survey: how much stands where                       nothing is changed yet
-//!   → downloads, files, transcripts, queue.db, index.db    each whole or not at all
-//!   → memory.db, people.json                               last: a run that was broken off finds again what is meant
-//!   → proof: everything is searched once more, the bytes of the databases too; the index is made again
+//! names of the target, and what states it (memory.db, people.json)
+//!   → survey: how much is in each place                    nothing is changed yet
+//!   → downloads, files, transcripts, queue.db, index.db    each completely or not at all
+//!   → memory.db, people.json                               last: an interrupted run can find the target again
+//!   → proof: everything is searched once more, including the bytes of the databases; the index is rebuilt
 //! ```
-//! It holds the locks of the daemon and of `agent-consolidate`: a daemon that runs would write back what it has in memory.
-//! One that is asked ends its turns and restarts, and erases before it opens anything (`at_restart.rs`).
-//! What is forgotten without `--hard` is `memory::consolidate::forget`.
+//! It holds the locks of the daemon and of `agent-consolidate`, because a running daemon would write back what it has in
+//! memory. A daemon that is asked to erase ends its turns, restarts, and erases before it opens anything (`at_restart.rs`).
+//! Forgetting without `--hard` is in `memory::consolidate::forget`.
 
 mod at_restart;
 mod files;
@@ -202,7 +202,7 @@ pub fn busy(pid: i32) -> Error {
     }
 }
 
-/// Returns whom or what `words` mean.
+/// Returns the person or fact that `words` mean.
 ///
 /// # Errors
 /// When people.json or memory.db cannot be read.
@@ -257,7 +257,7 @@ pub fn vacuum(home: &Home) -> Result<(), Error> {
 }
 
 impl<'a> Erasure<'a> {
-    /// Finds out by which words `target` is known.
+    /// Determines the words that identify `target`.
     ///
     /// # Errors
     /// When memory.db or a transcript cannot be read.
@@ -402,7 +402,7 @@ impl<'a> Erasure<'a> {
                 .linked
                 .retain(|one| !is_meant(&one.id, &one.name) && !is_meant(&one.first, ""));
             people.pending.retain(|one| !is_meant(&one.id, &one.name));
-            // Anyone who sent it would be them again.
+            // Anyone who sends it would be that person again.
             people.link_codes.retain(|one| !is_meant(&one.first, ""));
             people.contacts.retain(|one| {
                 let username = one.username.as_deref().unwrap_or_default();

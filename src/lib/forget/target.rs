@@ -7,7 +7,7 @@ use crate::message::Address;
 use crate::people::{Contact, People};
 use crate::text;
 
-/// What words may mean that name what is to be forgotten.
+/// The possible meanings of the words of a forget command.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Named {
     One(Target),
@@ -42,7 +42,7 @@ impl Named {
     }
 }
 
-/// Returns that nothing is called by `words`.
+/// Returns the error that nothing has the name `words`.
 pub fn nothing(words: &str) -> String {
     format!(
         "no fact and no person \"{words}\"; person:NAME is any person of this name, also without known facts"

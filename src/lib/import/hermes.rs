@@ -1,10 +1,10 @@
-//! What Hermes Agent keeps, by its documentation (github.com/NousResearch/hermes-agent, November 2026):
+//! The data of Hermes Agent, according to its documentation (github.com/NousResearch/hermes-agent, November 2026):
 //!
 //! ```text
 //! SOUL.md                    who the agent is
-//! memories/MEMORY.md, USER.md   entries, a § between two
+//! memories/MEMORY.md, USER.md   entries, a line with § between two
 //! skills/…/NAME/SKILL.md     skills, in categories
-//! cron/jobs.json             {"jobs":[{id, name, prompt, schedule, deliver, enabled}]}
+//! cron/jobs.json             {"jobs":[{id, name, prompt, schedule, repeat, deliver, enabled}]}
 //! .env                       keys (left), TELEGRAM_ALLOWED_USERS
 //! state.db                   conversations: sessions(id, …), messages(id, session_id, role, content, timestamp)
 //! config.yaml                settings: left
@@ -19,7 +19,7 @@ use crate::jobs::Ask;
 use crate::session::Head;
 use crate::{clock, db, jobs, sys};
 
-/// Returns what of the Hermes in `dir` can be taken into the home.
+/// Returns the data of the Hermes in `dir` that can be imported.
 ///
 /// # Errors
 /// When there is none.
@@ -70,6 +70,9 @@ pub fn plan(dir: &Path, context: &Context<'_>) -> Result<Plan, sys::Error> {
     Ok(plan)
 }
 
+/// What its jobs are told to answer when there is nothing to say, and what is said here.
+const ITS_SILENCE: &str = "[SILENT]";
+const NO_REPLY: &str = "NO_REPLY";
 /// Content that is not plain text begins so, and continues as JSON.
 const AS_JSON: &str = "\0json:";
 
@@ -107,16 +110,17 @@ fn conversations(plan: &mut Plan, database: &Path, context: &Context<'_>) {
     }
 }
 
-/// Returns entries with a § between them as a list.
+/// Returns entries with a line § between them as a list. The sign within a line is part of an entry: "§ 535 BGB".
 fn entries(name: &str, text: &str) -> String {
     let title = if name == "USER.md" {
         "# Your owner"
     } else {
         "# Memory"
     };
-    let items = text
-        .split('§')
-        .map(str::trim)
+    let lines: Vec<&str> = text.lines().collect();
+    let items = lines
+        .split(|line| line.trim() == "§")
+        .map(|entry| entry.join("\n").trim().to_owned())
         .filter(|entry| !entry.is_empty());
     let items: Vec<String> = items
         .map(|entry| format!("- {}\n", entry.replace('\n', "\n  ")))
@@ -130,12 +134,22 @@ fn ask(job: &Value) -> Result<Ask, String> {
         return Err("it runs a script of the other program".to_owned());
     }
     let schedule = &job["schedule"];
+    // A job here goes on until it is removed.
+    if let Some(times) = job["repeat"]["times"].as_u64()
+        && schedule["run_at"].is_null()
+    {
+        return Err(format!(
+            "it ends after {times} runs, and a job here does not end by itself"
+        ));
+    }
     let deliver = job["deliver"].as_str().unwrap_or("origin");
-    let to = match deliver.split_once(':') {
-        Some(("telegram", chat)) => Some(chat.to_owned()),
-        None if ["origin", "telegram", "local"].contains(&deliver) => None,
-        _ => return Err(format!("it delivers to {deliver}")),
+    let elsewhere = || format!("it delivers to {deliver}");
+    let (to, topic) = match deliver.split_once(':') {
+        Some(("telegram", place)) => chat_and_topic(place).ok_or_else(elsewhere)?,
+        None if ["origin", "telegram", "local"].contains(&deliver) => (None, None),
+        _ => return Err(elsewhere()),
     };
+    let prompt = word(&job["prompt"]).unwrap_or_default();
     Ok(Ask {
         name: word(&job["name"]),
         at: word(&schedule["run_at"]),
@@ -143,11 +157,23 @@ fn ask(job: &Value) -> Result<Ask, String> {
             .as_i64()
             .map(|minutes| format!("{minutes}m")),
         cron: word(&schedule["expr"]),
-        text: word(&job["prompt"]).unwrap_or_default(),
+        text: prompt.replace(ITS_SILENCE, NO_REPLY),
         deliver: deliver != "local",
         to,
+        topic,
         ..Ask::default()
     })
+}
+
+/// Returns chat and topic of `-100123:7`; `None` for several places.
+fn chat_and_topic(place: &str) -> Option<(Option<String>, Option<String>)> {
+    let (chat, topic) = match place.split_once(':') {
+        Some((chat, topic)) => (chat, Some(topic)),
+        None => (place, None),
+    };
+    let is_id = |text: &str| text.parse::<i64>().is_ok();
+    let is_one = !chat.is_empty() && !chat.contains(',') && topic.is_none_or(is_id);
+    is_one.then(|| (Some(chat.to_owned()), topic.map(str::to_owned)))
 }
 
 fn environment(plan: &mut Plan, dir: &Path) {

@@ -1,4 +1,4 @@
-//! Moving in from another program: its workspace, memory, jobs, conversations and skills become those of a home.
+//! Importing from another program: its workspace, memory, jobs, conversations and skills become those of a home.
 //!
 //! ```text
 //! openclaw.rs, hermes.rs   read the other's files (never written) → Plan: what can be taken, what cannot and why
@@ -20,7 +20,7 @@ use chrono_tz::Tz;
 use serde_json::Value;
 
 use crate::config::Home;
-use crate::jobs::{Ask, Job};
+use crate::jobs::{Ask, Job, When};
 use crate::message::{Block, Role};
 use crate::sandbox::{BeneathError, Root};
 use crate::session::{Event, Head, Kind, Spoken};
@@ -195,8 +195,17 @@ impl Plan {
             .take(64)
             .collect();
         let job = ask.and_then(|ask| ask.job(&id, context.zone, context.now));
+        // The daemon would make up for it at its next start, however old it is.
+        let is_over = |job: &Job| match &job.schedule {
+            When::At(at) => clock::parse_rfc3339(at).is_some_and(|at| at < context.now),
+            When::Every(_) | When::Cron(_) => false,
+        };
         match job {
             Ok(_) if id.is_empty() => self.leave(format!("job {called}"), "it has no id"),
+            Ok(job) if is_over(&job) => {
+                let why = format!("its time has passed ({})", job.schedule_text());
+                self.leave(format!("job {called}"), why);
+            }
             Ok(job) => self.steps.push(Step {
                 what: format!(
                     "job {called} ({}{})",

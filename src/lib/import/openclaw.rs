@@ -1,4 +1,4 @@
-//! What OpenClaw keeps, by its documentation (docs.openclaw.ai, November 2026):
+//! The data of OpenClaw, according to its documentation (docs.openclaw.ai, November 2026):
 //!
 //! ```text
 //! openclaw.json                  settings: agents.defaults.workspace, channels.telegram {allowFrom, groups}
@@ -25,7 +25,7 @@ use crate::session::Head;
 use crate::sys::jsonl;
 use crate::{clock, db, jobs, sys};
 
-/// Returns what of the OpenClaw in `dir` can be taken into the home.
+/// Returns the data of the OpenClaw in `dir` that can be imported.
 ///
 /// # Errors
 /// When there is none.

@@ -1,5 +1,5 @@
-//! JSON5 (json5.org) as people write it into settings: comments, a comma too many, keys without quotation marks, texts in
-//! single ones.
+//! JSON5 (json5.org) as people write it in settings: comments, trailing commas, keys without quotation marks, strings in
+//! single quotation marks.
 
 use std::iter::Peekable;
 use std::str::Chars;

@@ -1,4 +1,4 @@
-//! Homes of the other programs, made up after their documentation.
+//! Homes of the other programs, made from their documentation.
 
 use std::path::Path;
 
@@ -182,7 +182,7 @@ fn a_hermes_moves_in() {
     put(
         from,
         "memories/MEMORY.md",
-        "uses pnpm\n§\nthe boat\nlies in Lisbon\n",
+        "uses pnpm\n§\nthe boat\nlies in Lisbon\n§\nrent: § 535 BGB applies\n",
     );
     put(
         from,
@@ -200,7 +200,12 @@ fn a_hermes_moves_in() {
         "cron/jobs.json",
         r#"{"jobs":[
         {"id":"a1","name":"news","prompt":"Summarise.","schedule":{"kind":"cron","expr":"0 9 * * *"},"deliver":"telegram:-1001","enabled":true,"script":null},
-        {"id":"a2","name":"mail","prompt":"x","schedule":{"kind":"interval","minutes":30},"deliver":"email"}]}"#,
+        {"id":"a2","name":"mail","prompt":"x","schedule":{"kind":"interval","minutes":30},"deliver":"email"},
+        {"id":"a3","name":"topic","prompt":"Answer [SILENT] when nothing is new.","schedule":{"kind":"interval","minutes":30},"repeat":{"times":null,"completed":4},"deliver":"telegram:-1001:7"},
+        {"id":"a4","name":"thrice","prompt":"x","schedule":{"kind":"interval","minutes":30},"repeat":{"times":3,"completed":1}},
+        {"id":"a5","name":"both","prompt":"x","schedule":{"kind":"interval","minutes":30},"deliver":"telegram:-1001,discord:5"},
+        {"id":"a7","name":"done","prompt":"x","schedule":{"kind":"once","run_at":"2026-01-15T14:00:00+00:00"},"repeat":{"times":1,"completed":1},"enabled":false},
+        {"id":"a6","name":"later","prompt":"x","schedule":{"kind":"once","run_at":"2030-01-15T14:00:00+00:00"},"repeat":{"times":1,"completed":0}}]}"#,
     );
     let context = Context {
         home: &home,
@@ -213,9 +218,18 @@ fn a_hermes_moves_in() {
         "workspace/MEMORY.md",
         "workspace/imported/skills/devops/deploy/SKILL.md",
         "job news (0 9 * * *)",
+        "job topic (every 30m)",
+        "job later (at 2030-01-15T14:00:00.000Z)",
     ];
     assert_eq!(whats(&plan), taken);
-    for left in ["job mail", ".env", "state.db"] {
+    for left in [
+        "job mail",
+        "job thrice",
+        "job both",
+        "job done",
+        ".env",
+        "state.db",
+    ] {
         assert!(lefts(&plan).contains(&left), "{left}: {:?}", plan.left);
     }
     assert!(
@@ -229,8 +243,15 @@ fn a_hermes_moves_in() {
         .expect("there");
     assert_eq!(
         String::from_utf8_lossy(&memory),
-        "# Memory\n\n- uses pnpm\n- the boat\n  lies in Lisbon\n"
+        "# Memory\n\n- uses pnpm\n- the boat\n  lies in Lisbon\n- rent: § 535 BGB applies\n"
     );
+    let jobs = crate::jobs::read(&home.jobs()).expect("jobs");
+    let place = |id: &str| jobs.get(id).map(|job| (job.to.clone(), job.topic.clone()));
+    let some = |text: &str| Some(text.to_owned());
+    assert_eq!(place("a1"), Some((some("-1001"), None)));
+    assert_eq!(place("a3"), Some((some("-1001"), some("7"))));
+    let text = jobs.get("a3").map(|job| job.text.as_str());
+    assert_eq!(text, Some("Answer NO_REPLY when nothing is new."));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Decides what to do with a job now. Pure: the file, the clock and the queue are the caller's.
+//! Decides what to do with a job now. Pure: the caller reads the file, the clock and the queue.
 
 use chrono_tz::Tz;
 

@@ -1,4 +1,5 @@
-//! The heartbeat gate: whether the agent wakes by itself for a heartbeat. Pure: the file, the clock and the rest of the world are the caller's.
+//! The heartbeat gate: decides whether the agent wakes for a heartbeat. Pure: the caller reads the file, the clock and
+//! everything else.
 
 use std::fmt;
 
@@ -54,7 +55,7 @@ impl fmt::Display for Hours {
 /// What the world is like when the agent might wake.
 #[derive(Debug, Clone)]
 pub struct World<'a> {
-    /// What HEARTBEAT.md says; `None` when there is none.
+    /// The content of HEARTBEAT.md; `None` when there is none.
     pub file: Option<&'a str>,
     /// The hours in which it may wake.
     pub hours: Hours,
@@ -133,11 +134,11 @@ impl fmt::Display for Asleep {
             Self::NoWay => f.write_str("no owner configured: agent-send --pair owner"),
             Self::Spent { limit } => write!(
                 f,
-                "what it may cost today is spent ([heartbeat] day_usd = {limit})"
+                "its cost limit of today is reached ([heartbeat] day_usd = {limit})"
             ),
             Self::TooLittle { limit, least } => write!(
                 f,
-                "[heartbeat] day_usd = {limit} holds no call, which may cost up to {}: write at least that",
+                "[heartbeat] day_usd = {limit} is too small for a call, which may cost up to {}: write at least that",
                 super::job::enough(*least)
             ),
         }
@@ -320,11 +321,11 @@ mod tests {
         let against = |world: World<'_>| gate(&world).expect_err("asleep").to_string();
         assert_eq!(
             against(little((0.0, 0.05), 0.0712)),
-            "[heartbeat] day_usd = 0.05 holds no call, which may cost up to 0.08: write at least that"
+            "[heartbeat] day_usd = 0.05 is too small for a call, which may cost up to 0.08: write at least that"
         );
         assert_eq!(
             against(little((0.45, 0.5), 0.0712)),
-            "what it may cost today is spent ([heartbeat] day_usd = 0.5)"
+            "its cost limit of today is reached ([heartbeat] day_usd = 0.5)"
         );
         assert_eq!(gate(&little((0.4, 0.0), 0.0712)), Ok(()), "no limit");
         assert_eq!(
@@ -383,7 +384,7 @@ mod tests {
         });
         assert_eq!(
             spent,
-            "what it may cost today is spent ([heartbeat] day_usd = 0.5)"
+            "its cost limit of today is reached ([heartbeat] day_usd = 0.5)"
         );
         assert_eq!(
             gate(&World {

@@ -1,4 +1,4 @@
-//! A job as it is in `jobs.json`, and what somebody asks for who adds one.
+//! A job as it is in `jobs.json`, and the request that adds one.
 
 use chrono_tz::Tz;
 use serde::{Deserialize, Serialize};
@@ -22,7 +22,7 @@ pub struct Job {
     /// What its owner calls it.
     #[serde(default)]
     pub name: String,
-    /// Whether it runs by itself.
+    /// Whether it is enabled.
     #[serde(default = "yes")]
     pub enabled: bool,
     /// When.
@@ -30,7 +30,7 @@ pub struct Job {
     /// The time zone of the schedule, an IANA name; that of the agent when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tz: Option<String>,
-    /// What the agent receives; of a `literal` job what goes out.
+    /// The instruction for the agent; of a `literal` job the text to send.
     pub text: String,
     /// Whether the words are sent as they are, with no model call.
     #[serde(default, skip_serializing_if = "is_false")]
@@ -86,7 +86,7 @@ pub struct Job {
     /// Times that were claimed and whose end is not in its log yet.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub running: Vec<Time>,
-    /// When a clock that had been ahead was right again. A time after it that comes once more has a key of its own.
+    /// When a clock that had been ahead was corrected. A later due time that occurs again has its own key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub brought_back: Option<Time>,
     /// The keys of those of `running` that were claimed before `brought_back` and lie after it.
@@ -182,7 +182,7 @@ pub enum Talk {
     /// One of its own, new each time: it costs what it costs, however often it ran.
     #[default]
     Isolated,
-    /// That of the one who hears the answer.
+    /// That of the recipient.
     Main,
 }
 
@@ -240,7 +240,7 @@ impl Status {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Ask {
-    /// What it is called; the first words of `text` when absent.
+    /// Its name; the first words of `text` when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// Once, at this instant.

@@ -1,13 +1,13 @@
-//! Jobs: what the agent does at times that somebody set.
+//! Jobs: tasks of the agent at scheduled times.
 //!
 //! ```text
 //! state/cron/jobs.json        {"version":1,"jobs":[{"id":"a1b2c3d4","name":"briefing","schedule":{"cron":"0 8 * * 1-5"}, …}]}
 //! state/cron/runs/<job>.jsonl {"at":"2026-11-23T07:00:00.000Z","status":"ok","run_id":"…","cost_usd":0.0031, …}
 //! ```
 //!
-//! When a job runs is worked out without a clock of its own: `cron_expression` reads the five fields of a line,
-//! `schedule` knows the three kinds of times (once, every so often, by a crontab line), `due` says what is to
-//! be done about a job now, `heartbeat_gate` whether the agent wakes by itself.
+//! The times of a job are computed without reading a clock: `cron_expression` parses the five fields of a line, `schedule`
+//! knows the three kinds of schedules (once, at an interval, by a crontab line), `due` decides what to do with a job now,
+//! `heartbeat_gate` whether the agent wakes.
 
 mod cron_expression;
 mod due;
@@ -25,7 +25,7 @@ pub use store::{Broken, Jobs, Store, read, set_aside};
 
 use crate::text;
 
-/// Why a time that somebody wrote cannot be used; each says what to write instead.
+/// Why a time cannot be used; each message says what to write instead.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// A crontab line has more or fewer fields than five.
@@ -54,7 +54,7 @@ pub enum Error {
         write: String,
     },
     /// A word with an @ that names no time.
-    #[error("`{}` is not one of the words for times; write {write}", shown(.word))]
+    #[error("`{}` is not a valid time; write {write}", shown(.word))]
     Word {
         /// The word.
         word: String,
@@ -62,7 +62,7 @@ pub enum Error {
         write: &'static str,
     },
     /// A crontab line whose day is in no year.
-    #[error("`{}` never comes: none of its months has such a day; write a day of month that the month has", shown(.line))]
+    #[error("`{}` never occurs: none of its months has such a day; write a day of month that the month has", shown(.line))]
     Never {
         /// The line.
         line: String,

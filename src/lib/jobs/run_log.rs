@@ -1,4 +1,4 @@
-//! `cron/runs/<job>.jsonl`: a line for every time of a job, what came of it or why it was left out.
+//! `cron/runs/<job>.jsonl`: a line for every due time of a job, with its result or why it was skipped.
 
 use std::path::Path;
 
@@ -44,7 +44,7 @@ pub struct Run {
     /// Why nothing came of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// The beginning of what was said.
+    /// The beginning of the answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reply: Option<String>,
 }

@@ -1,11 +1,10 @@
-//! `cron/jobs.json`: `{"version":1,"jobs":[…]}`, written whole by the daemon alone, and by hand by its owner.
+//! `cron/jobs.json`: `{"version":1,"jobs":[…]}`, written as a whole by the daemon, and by hand by its owner.
 //!
-//! It is read again whenever it changed. An entry that makes no sense stays as it is and stops no other; a
-//! file that is not JSON is set aside, and the jobs that were known continue. One that was changed a moment ago may be half
-//! written yet, by an editor that saves in place: it is left alone until it is whole, or unchanged for a while.
+//! It is read again whenever it has changed. An invalid entry is kept and does not affect the others. A file that is not
+//! JSON is moved aside, and the known jobs continue. A file that has just changed may be half written, by an editor that
+//! saves in place, so it is not touched until it is valid, or unchanged for a while.
 
 use parking_lot::{Mutex, MutexGuard};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -13,16 +12,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::job::Job;
-use crate::clock;
 use crate::control::Id;
 use crate::sys;
-use crate::sys::atomic;
+use crate::sys::{Version, atomic};
 use crate::text;
 
-/// A file that was not changed for so long is not being written any more, milliseconds; the clock of a file server may be
-/// ahead by the other.
-const AT_REST_MS: i64 = 2_000;
-const AHEAD_MS: i64 = 60_000;
 /// Removed jobs that are remembered: orders that a crash may have broken off.
 const MAX_REMOVED: usize = 16;
 /// How often, and how long, a change waits for a file that is being written.
@@ -76,34 +70,25 @@ pub struct Broken {
 impl Jobs {
     /// Returns the jobs.
     pub fn iter(&self) -> impl Iterator<Item = &Job> {
-        self.entries.iter().filter_map(|entry| {
-            if let Entry::Job(job) = entry {
-                Some(&**job)
-            } else {
-                None
-            }
+        self.entries.iter().filter_map(|entry| match entry {
+            Entry::Job(job) => Some(&**job),
+            Entry::Broken(_) => None,
         })
     }
 
     /// Returns the jobs, to be changed.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut Job> {
-        self.entries.iter_mut().filter_map(|entry| {
-            if let Entry::Job(job) = entry {
-                Some(&mut **job)
-            } else {
-                None
-            }
+        self.entries.iter_mut().filter_map(|entry| match entry {
+            Entry::Job(job) => Some(&mut **job),
+            Entry::Broken(_) => None,
         })
     }
 
     /// Returns the entries that make no sense.
     pub fn broken(&self) -> impl Iterator<Item = &Broken> {
-        self.entries.iter().filter_map(|entry| {
-            if let Entry::Broken(broken) = entry {
-                Some(broken)
-            } else {
-                None
-            }
+        self.entries.iter().filter_map(|entry| match entry {
+            Entry::Broken(broken) => Some(broken),
+            Entry::Job(_) => None,
         })
     }
 
@@ -137,7 +122,7 @@ impl Jobs {
         Ok(ids.pop())
     }
 
-    /// Adds a job, in the place of one with the same id.
+    /// Adds a job, or replaces the one with the same id.
     pub fn put(&mut self, job: Job) {
         match self.get_mut(&job.id) {
             Some(old) => *old = job,
@@ -145,7 +130,7 @@ impl Jobs {
         }
     }
 
-    /// Takes the job (or the broken entry) called `id` out; false when there is none.
+    /// Removes the job (or the invalid entry) `id`; false when there is none.
     pub fn remove(&mut self, id: &str) -> bool {
         let before = self.entries.len();
         self.entries.retain(|entry| match entry {
@@ -246,12 +231,9 @@ impl Jobs {
     }
 }
 
-/// What tells that a file is another than before: inode, size, time of its last change.
-type Stamp = (u64, u64, i64, i64);
-
 #[derive(Debug, Default)]
 struct Known {
-    stamp: Option<Stamp>,
+    stamp: Option<Version>,
     jobs: Jobs,
     /// A file was set aside, and nobody asked yet.
     is_aside_news: bool,
@@ -274,7 +256,7 @@ enum Found {
     Damaged,
 }
 
-/// Returns the jobs of the file at `path`, for those who only look.
+/// Returns the jobs of the file at `path`, read-only.
 ///
 /// # Errors
 /// When it cannot be read, or is not JSON.
@@ -291,13 +273,7 @@ pub fn read(path: &Path) -> Result<Jobs, sys::Error> {
 /// `path`.
 pub fn set_aside(path: &Path) -> Option<String> {
     let name = path.file_name()?.to_str()?;
-    let begin = format!("{name}.corrupt-");
-    let entries = std::fs::read_dir(path.parent()?).ok()?.flatten();
-    let is_aside = |path: &PathBuf| {
-        let name = path.file_name().and_then(|name| name.to_str());
-        name.is_some_and(|name| name.starts_with(&begin))
-    };
-    let aside = entries.map(|entry| entry.path()).filter(is_aside).max()?;
+    let aside = sys::newest_quarantined(path)?;
     let bytes = std::fs::read(&aside).unwrap_or_default();
     let why = Jobs::parse(&bytes).err();
     let why = why.map_or_else(String::new, |why| format!(" ({why})"));
@@ -350,7 +326,7 @@ impl Store {
         let result = change(&mut jobs);
         if jobs != known.jobs {
             atomic::write(&self.path, &jobs.bytes(), atomic::Durability::Full)?;
-            (known.stamp, known.jobs) = (self.stamp(), jobs);
+            (known.stamp, known.jobs) = (Version::at(&self.path), jobs);
         }
         Ok(result)
     }
@@ -384,7 +360,7 @@ impl Store {
     }
 
     fn refresh(&self, known: &mut Known) -> Result<Found, sys::Error> {
-        let stamp = self.stamp();
+        let stamp = Version::at(&self.path);
         if stamp == known.stamp && stamp.is_some() {
             return Ok(Found::Whole);
         }
@@ -398,34 +374,24 @@ impl Store {
                 (known.stamp, known.jobs) = (stamp, jobs);
                 Ok(Found::Whole)
             }
-            Err(_) if stamp.is_some_and(is_fresh) => Ok(Found::Half),
+            Err(_) if sys::is_being_written(&self.path) => Ok(Found::Half),
             Err(error) => {
                 let path = sys::quarantine_file(&self.path)?;
                 tracing::error!(file = %self.path.display(), aside = %path.display(), %error, "unreadable jobs set aside");
                 if known.jobs != Jobs::default() {
                     atomic::write(&self.path, &known.jobs.bytes(), atomic::Durability::Full)?;
                 }
-                (known.stamp, known.is_aside_news) = (self.stamp(), true);
+                (known.stamp, known.is_aside_news) = (Version::at(&self.path), true);
                 Ok(Found::Damaged)
             }
         }
     }
-
-    fn stamp(&self) -> Option<Stamp> {
-        let meta = std::fs::metadata(&self.path).ok()?;
-        Some((meta.ino(), meta.size(), meta.mtime(), meta.mtime_nsec()))
-    }
-}
-
-/// Returns true for a file that was changed a moment ago.
-fn is_fresh((_, _, secs, nanos): Stamp) -> bool {
-    let at = secs.saturating_mul(1000).saturating_add(nanos / 1_000_000);
-    (-AHEAD_MS..AT_REST_MS).contains(&(clock::now_ms() - at))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clock;
     use crate::jobs::Ask;
     use chrono_tz::Tz;
 

@@ -1,8 +1,8 @@
-//! Notices that a text is not English, when it is plain to see.
+//! Detects that a text is clearly not English.
 //!
-//! Letters of another script say it by themselves. In Latin letters the small words do: at least
-//! two of one language, a fifth of all words, and twice as many as English ones. No crate: those
-//! that do more bring hundreds of kilobytes of tables for a sentence that is said once.
+//! Letters of another script are sufficient. In Latin script the stop words decide: at least two of one language, a fifth
+//! of all words, and twice as many as English ones. No crate is used: they bring hundreds of kilobytes of tables for a
+//! sentence that is said once.
 
 use std::collections::BTreeMap;
 

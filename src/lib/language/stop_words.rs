@@ -1,4 +1,4 @@
-//! Words that say nothing about what a question is about, and forms that no rule of endings explains.
+//! Stop words, and irregular forms that stemming does not cover.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;

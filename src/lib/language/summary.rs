@@ -1,9 +1,8 @@
-//! Summaries by extraction: the sentences that carry most of a text, as they stand and in their order.
+//! Summaries by extraction: the most important sentences of a text, unchanged and in their order.
 //!
-//! A sentence is worth the share its words have in the whole text, by the square root of its
-//! length, so that neither long nor short ones win by their length alone. Words that are said
-//! already count half for the next one (after SumBasic, Nenkova and Vanderwende 2005, who square:
-//! too much for a text of few words). The beginning of a text counts a little more.
+//! The weight of a sentence is the share of its words in the whole text, divided by the square root of its length, so that
+//! length alone does not decide. Words of chosen sentences count half for the next one (after SumBasic, Nenkova and
+//! Vanderwende 2005, who square them: too much for a text of few words). The beginning of a text counts a little more.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;

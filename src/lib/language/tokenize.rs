@@ -1,5 +1,5 @@
-//! Text as the words that are compared: without case and accents, irregular forms and endings taken
-//! off (`Bought` and `buying` are `buy`).
+//! Splits text into comparable words: without case and accents, with irregular forms and endings normalized (`Bought` and
+//! `buying` are `buy`).
 //!
 //! The stem is Porter's for Latin letters, Snowball's for Cyrillic, Greek and Arabic. Scripts without
 //! spaces (Chinese, Japanese) give pairs of letters, emoji a word each.

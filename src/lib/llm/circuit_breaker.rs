@@ -1,14 +1,14 @@
-//! The circuit breakers of all providers: which are down is known for all calls at once. While one is down, one call at a time finds out
-//! whether it is back.
+//! The circuit breakers of all providers: all calls share the knowledge of which are down. While one is down, one call at a
+//! time tests whether it is back.
 //!
 //! ```text
 //! closed ─ a call failed ─→ open until the rest is over ─→ half-open: one call is a probe
 //!    ↑ ─────────────── the probe answers ←──────────────────┘ └→ fails: open again, for longer
 //! ```
-//! What only one model showed (too busy, broke off) is held against that model, what the whole server
-//! showed against all.
+//! A failure of one model (too busy, interrupted) counts against that model, a failure of the whole server against all its
+//! models.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -38,6 +38,8 @@ pub(crate) struct Circuits(Arc<Shared>);
 #[derive(Debug, Default)]
 struct Shared {
     known: Mutex<BTreeMap<String, Down>>,
+    /// Names and addresses of the providers that answered since the start.
+    right: Mutex<HashSet<(String, String)>>,
     /// Notified when a provider answers again, or a probe ended without a result.
     changed: Arc<Notify>,
 }
@@ -276,9 +278,21 @@ impl Permit {
         }
     }
 
-    /// Returns true when `error` shows that a server that was down is not there again, although something answered.
-    pub(crate) fn is_still_down(&self, error: &provider::Error) -> bool {
-        self.is_probe && error.is_in_the_way()
+    /// Notes that the address of the model is right.
+    pub(crate) fn is_right_address(&self) {
+        self.circuits.0.right.lock().insert(self.address());
+    }
+
+    /// Returns true when `error` shows that a server is not there now, although something answered: it was down, or it
+    /// answered at this address before.
+    pub(crate) fn is_away(&self, error: &provider::Error) -> bool {
+        let is_right = || self.circuits.0.right.lock().contains(&self.address());
+        error.is_in_the_way() && (self.is_probe || is_right())
+    }
+
+    fn address(&self) -> (String, String) {
+        let provider = &self.model.provider;
+        (provider.name.clone(), provider.base_url.clone())
     }
 
     /// Notes that the call failed in a way that another one need not; returns how long to wait.

@@ -1,12 +1,11 @@
-//! The model client: which model is asked, how often and for how long, and who answers instead.
+//! The model client: which model is called, how often and for how long, and which fallback takes over.
 //!
 //! ```text
 //! complete ─→ candidates: the model, then its fallbacks; not those that are down (circuit_breaker)
 //!               └ attempt: reduce_request → reserve (refused? stop) → provider → settle
 //! ```
-//! When no candidate can answer now, a call waits a few seconds in place; then it is [`Unavailable`], and whoever asked
-//! suspends the turn.
-//! `transcribe` goes the same way, for speech.
+//! When no candidate can answer now, a call waits for a few seconds; then it is [`Unavailable`], and the caller suspends the
+//! turn. `transcribe` does the same for speech.
 
 mod circuit_breaker;
 mod metered_speech;
@@ -60,7 +59,7 @@ pub struct Prompt {
     pub schema: Option<Arc<serde_json::Value>>,
 }
 
-/// For whom a call is made.
+/// The purpose of a call.
 #[derive(Debug, Clone, Copy)]
 pub struct Purpose<'a> {
     /// The run.
@@ -73,10 +72,12 @@ pub struct Purpose<'a> {
     pub budget_usd: Option<f64>,
     /// The most the session may cost of that; set for a sub-agent.
     pub share_usd: Option<f64>,
+    /// Whether somebody else than the owner has it made.
+    pub of_others: bool,
 }
 
 impl Prompt {
-    /// Returns a question that is answered with words, without tools.
+    /// Returns a prompt that is answered with text, without tools.
     pub fn plain(system: Vec<SystemBlock>, messages: Vec<Message>) -> Self {
         Self {
             system,
@@ -97,6 +98,7 @@ impl<'a> Purpose<'a> {
             source,
             budget_usd: None,
             share_usd: None,
+            of_others: false,
         }
     }
 
@@ -113,6 +115,7 @@ impl<'a> Purpose<'a> {
             bound,
             budget_usd: self.budget_usd,
             share_usd: self.share_usd,
+            of_others: self.of_others,
         }
     }
 }
@@ -130,7 +133,7 @@ pub struct Paid {
     pub duration_ms: u64,
 }
 
-/// Why no answer came.
+/// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A cap or a missing price forbids it.
@@ -205,12 +208,12 @@ impl Client {
         }
     }
 
-    /// Returns the client with those who can listen, by the configured name of their provider.
+    /// Returns the client with the transcription models, by the configured name of their provider.
     pub fn with_speech(self, speech: HashMap<String, Transcriptions>) -> Self {
         Self { speech, ..self }
     }
 
-    /// Returns the client with those who can speak, by the configured name of their provider.
+    /// Returns the client with the speech models, by the configured name of their provider.
     pub fn with_voices(self, voices: HashMap<String, Voices>) -> Self {
         Self { voices, ..self }
     }
@@ -365,10 +368,7 @@ impl Client {
             Err(error) if error.may_be_charged() => Outcome::Unknown,
             Err(_) => Outcome::Free,
         };
-        let latency_ms = i64::try_from(took.as_millis()).unwrap_or(i64::MAX);
-        if let Err(error) = self.ledger.settle(reserved, outcome, latency_ms).await {
-            tracing::error!(%error, "the actual cost of a call could not be recorded; its full reservation is counted");
-        }
+        self.ledger.close(reserved, outcome, took).await;
         Ok((answer?, took))
     }
 }

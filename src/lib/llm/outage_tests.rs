@@ -1,4 +1,4 @@
-//! What a call does when servers are down, hang or refuse what they are sent.
+//! Calls when servers are down, hang or refuse a request.
 
 use parking_lot::Mutex;
 
@@ -124,6 +124,7 @@ async fn ask_for(
                 source,
                 budget_usd: None,
                 share_usd: None,
+                of_others: false,
             },
             model,
             &prompt,
@@ -370,6 +371,22 @@ async fn a_sign_in_page_in_place_of_a_server_that_was_down_is_not_its_answer() {
         let paid = ask(&client, "second").await.expect("it is back");
         assert_eq!((paid.model.as_str(), b.count()), ("second", 3));
     }
+}
+
+#[tokio::test]
+async fn a_web_page_in_place_of_a_server_that_answered_before_is_an_outage() {
+    let page = || provider::Error::WebPage {
+        host: "h".into(),
+        status: 403,
+    };
+    let b = Scripted::new(move |asked, _| match asked {
+        1 => Answer::Fails(page()),
+        _ => Answer::Says("from b"),
+    });
+    let (_dir, client) = client(&says("from a"), &b);
+    ask(&client, "second").await.expect("an answer");
+    let paid = ask(&client, "second").await.expect("asked once more");
+    assert_eq!((paid.model.as_str(), b.count()), ("second", 3));
 }
 
 #[tokio::test]

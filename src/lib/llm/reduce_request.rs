@@ -1,5 +1,4 @@
-//! The reduced request, what a model is shown of a conversation: less than there is, when it cannot take all of it or
-//! its server refused it.
+//! The reduced request: leaves out parts of a conversation that do not fit a model, or that its server refused.
 
 use parking_lot::Mutex;
 use std::borrow::Cow;

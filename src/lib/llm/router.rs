@@ -1,4 +1,4 @@
-//! One call of a model: which one is asked, with which retries, which fallbacks take over (failover), and for how long.
+//! One model call: which model is called, its retries, the fallbacks that take over (failover), and the time limits.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -166,6 +166,7 @@ impl Client {
                 .await;
             let error = match answer {
                 Ok(paid) => {
+                    permit.is_right_address();
                     permit.answered();
                     return Ok(paid);
                 }
@@ -181,7 +182,7 @@ impl Client {
                 }
                 Err(other) => return Err(other),
             };
-            let is_away = error.retryable() || permit.is_still_down(&error);
+            let is_away = error.retryable() || permit.is_away(&error);
             if is_away {
                 away = Some(permit.failed(&error).sooner(away));
             } else {
@@ -366,7 +367,7 @@ fn plausible(answer: Response, model: &Model, bytes: u64, max_tokens: u32) -> Re
         model = %model.name,
         tokens = all,
         most,
-        "the server says that the call had more tokens than it can have had: they are estimated"
+        "the server reported more tokens than the call can have had; they are estimated"
     );
     let usage = Usage {
         input_tokens: bytes / 4,

@@ -191,6 +191,7 @@ impl House {
             source,
             budget_usd,
             share_usd: None,
+            of_others: false,
         };
         self.client
             .complete(purpose, "primary", &prompt, &|_| {}, &|_| {})
@@ -446,6 +447,7 @@ async fn a_model_that_does_not_see_is_told_so_and_a_refused_picture_ends_nothing
             source: "cli",
             budget_usd: None,
             share_usd: None,
+            of_others: false,
         };
         let paid = house
             .client

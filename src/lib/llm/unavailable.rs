@@ -137,6 +137,9 @@ impl Error {
             Self::Failed(provider::Error::Missing { .. }) => {
                 Some("correct the model's name in providers.d, or choose another model with /model")
             }
+            Self::Failed(provider::Error::WebPage { .. }) => Some(
+                "correct base_url in providers.d, or send the message again when the server is back",
+            ),
             Self::Failed(provider::Error::Rejected { .. }) => {
                 Some("say it differently, or begin a new conversation with /new")
             }

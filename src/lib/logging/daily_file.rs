@@ -1,9 +1,9 @@
 //! The file of the day.
 
 use parking_lot::Mutex;
-use std::fs::{File, OpenOptions};
+use std::fs::{File, Metadata, OpenOptions};
 use std::io::Write;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use chrono::{Days, NaiveDate};
@@ -12,6 +12,9 @@ use nix::fcntl::OFlag;
 
 use crate::sys::clock_check::{self, Reading};
 use crate::{clock, secret};
+
+/// How often it is looked whether the file of the day is still there.
+const LOOK_MS: i64 = 5_000;
 
 /// `DIR/YYYY-MM-DD.jsonl`, another one after midnight; old ones are deleted then.
 #[derive(Debug)]
@@ -29,6 +32,8 @@ struct Today {
     from_ms: i64,
     until_ms: i64,
     file: Option<File>,
+    /// When it was looked whether the file is still there.
+    looked_ms: i64,
     /// Lines lost since the last one that was written.
     lost: u64,
     /// A full disk took only a part of the last line.
@@ -94,6 +99,11 @@ impl Daily {
 
     fn try_append(&self, today: &mut Today, line: &str) -> std::io::Result<()> {
         let now = (self.now_ms)();
+        if !(0..LOOK_MS).contains(&(now - today.looked_ms)) {
+            today.looked_ms = now;
+            // Somebody made room, or logrotate renamed it: a deleted file would take the lines until midnight, and the room.
+            drop(today.file.take_if(|file| !is_there(file, &self.path(now))));
+        }
         if today.file.is_none() || now < today.from_ms || now >= today.until_ms {
             self.turn_page(today, now)?;
         }
@@ -120,11 +130,17 @@ impl Daily {
         }
     }
 
+    /// Returns the file of the day of `now`.
+    fn path(&self, now: i64) -> PathBuf {
+        let date = clock::local_date(now, *self.zone.lock());
+        self.dir.join(format!("{date}.jsonl"))
+    }
+
     fn turn_page(&self, today: &mut Today, now: i64) -> std::io::Result<()> {
         let zone = *self.zone.lock();
         let date = clock::local_date(now, zone);
         let tomorrow = date.checked_add_days(Days::new(1)).unwrap_or(date);
-        let path = self.dir.join(format!("{date}.jsonl"));
+        let path = self.path(now);
         let flags = (OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC).bits();
         today.file = None;
         let file = OpenOptions::new()
@@ -144,6 +160,16 @@ impl Daily {
             clock::start_of_day(tomorrow, zone),
         );
         Ok(())
+    }
+}
+
+/// Returns whether `file` is what stands at `path`.
+fn is_there(file: &File, path: &Path) -> bool {
+    let id = |meta: Metadata| (meta.dev(), meta.ino());
+    match (file.metadata(), std::fs::symlink_metadata(path)) {
+        (Ok(own), Ok(there)) => id(own) == id(there),
+        (Ok(_), Err(error)) => error.kind() != std::io::ErrorKind::NotFound,
+        (Err(_), _) => true,
     }
 }
 

@@ -1,5 +1,5 @@
-//! Lines on their way to stderr, written by a separate thread: a terminal that was stopped (Ctrl-S) or a pipe that nobody
-//! reads keeps nobody from work. What finds no room is counted; the log file has it.
+//! The queue of lines for stderr, written by a separate thread, so that a stopped terminal (Ctrl-S) or an unread pipe does
+//! not block the daemon. Lines that do not fit are counted; the log file has them.
 
 use std::io::Write;
 use std::sync::Arc;

@@ -5,8 +5,7 @@
 //! 2025-11-21T22:56:01.120Z  INFO run{run_id=01J…}: answered session=cli:cli turns=2
 //! {"timestamp":"2025-11-21T22:56:01.120Z","level":"INFO","message":"answered","session":"cli:cli","target":"…","span":{…}}
 //! ```
-//! Every byte passes [`crate::secret::redact`]. The text of messages is nowhere above `debug`:
-//! that is the callers' duty.
+//! Every byte passes [`crate::secret::redact`]. Callers must not log the text of messages above the level `debug`.
 
 mod daily_file;
 mod line_queue;
@@ -56,10 +55,10 @@ pub struct Options {
 
 impl Options {
     /// Returns options for stderr alone: for one-shot programs, and before the settings are known.
-    pub fn stderr_only(verbose: u8, quiet: bool) -> Self {
+    pub fn stderr_only(quiet: bool) -> Self {
         Self {
             level: Level::Warn,
-            verbose,
+            verbose: 0,
             quiet,
             journal: false,
             dir: None,

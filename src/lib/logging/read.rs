@@ -1,4 +1,4 @@
-//! The newest entries of the log, for anybody who may read its files.
+//! Reads the newest entries of the log, for any process that can read its files.
 
 use std::ops::ControlFlow;
 use std::path::Path;

@@ -38,7 +38,7 @@ fn options() -> Options {
     Options {
         level: Level::Info,
         journal: true,
-        ..Options::stderr_only(0, false)
+        ..Options::stderr_only(false)
     }
 }
 
@@ -282,4 +282,28 @@ fn another_zone_names_the_file_from_the_next_line_on() {
         assert_eq!(lines.len(), 1);
         assert_eq!(lines[0]["message"], words);
     }
+}
+
+#[test]
+fn a_log_file_that_was_deleted_or_renamed_is_begun_anew() {
+    static NOW: AtomicI64 = AtomicI64::new(0);
+    let dir = tempfile::tempdir().expect("dir");
+    let path = dir.path().join("1970-01-01.jsonl");
+    let now = || NOW.load(Ordering::Relaxed);
+    let file = Arc::new(Daily::with_clock(dir.path().to_owned(), Tz::UTC, 14, now));
+    tracing::subscriber::with_default(
+        subscriber(&options(), Screen::default(), Some(file)),
+        || {
+            tracing::info!("before");
+            std::fs::remove_file(&path).expect("removed");
+            NOW.store(10_000, Ordering::Relaxed);
+            tracing::info!("after");
+            std::fs::rename(&path, dir.path().join("kept")).expect("renamed");
+            NOW.store(20_000, Ordering::Relaxed);
+            tracing::info!("last");
+            tracing::info!("very last");
+        },
+    );
+    assert_eq!(lines(&dir.path().join("kept")).len(), 1);
+    assert_eq!(lines(&path).len(), 2);
 }

@@ -1,4 +1,4 @@
-//! A server that was greeted: what it offers, and calls.
+//! An initialized server: its tools, and calls of them.
 //!
 //! ```text
 //! → initialize {protocolVersion, capabilities: {}, clientInfo}   ← {protocolVersion, capabilities: {tools}}
@@ -38,7 +38,7 @@ const CANCEL: Duration = Duration::from_secs(2);
 /// The most tools a server may offer, and the pages they may come on.
 pub(super) const MAX_TOOLS: usize = 128;
 pub(super) const MAX_PAGES: usize = 64;
-/// A call that says that it continues may take so many times its limit.
+/// A call that reports progress may take this many times its limit.
 const MAX_TIMES: u32 = 10;
 /// How often it is looked at whether an answer of ours is still waited for.
 const LOOK: Duration = Duration::from_millis(250);
@@ -97,7 +97,7 @@ pub(super) struct Client {
     signals: Arc<Signals>,
     ids: AtomicU64,
     has_tools: bool,
-    /// What it has in addition to tools.
+    /// Its capabilities in addition to tools.
     others: Vec<Kind>,
 }
 
@@ -180,7 +180,7 @@ impl Client {
         )))
     }
 
-    /// Returns what it has in addition to tools.
+    /// Returns its capabilities in addition to tools.
     pub(super) fn others(&self) -> &[Kind] {
         &self.others
     }

@@ -1,5 +1,5 @@
-//! What a server asks the person while a call runs (`elicitation/create`): a form of at most ten fields, its words for
-//! the owner, and what the owner's words fill in. Pure.
+//! Questions of a server to the owner during a call (`elicitation/create`): a form of at most ten fields, its text for the
+//! owner, and the parsing of the owner's answer. Pure.
 
 use serde_json::{Map, Number, Value, json};
 
@@ -88,7 +88,7 @@ enum Kind {
     Choice(Vec<(Value, String)>),
 }
 
-/// What the owner said to a question.
+/// The owner's answer to a question.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Elicited {
     /// They answered; carries the fields.
@@ -147,7 +147,7 @@ impl Form {
         })
     }
 
-    /// Returns the question as the owner reads it: all words but the first line's are the server's.
+    /// Returns the question for the owner: all text except the first line is the server's.
     pub fn text(&self, server: &str) -> String {
         let mut lines = vec![format!("the tool server {server} asks you:")];
         lines.extend(self.message.lines().map(str::to_owned));

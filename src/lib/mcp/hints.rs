@@ -1,11 +1,11 @@
-//! Why a program of a tool server may have failed: what of the machine the wall hides from it.
+//! Hints on why the program of a tool server may have failed: the files that the sandbox hides from it.
 
 use std::path::{Path, PathBuf};
 
 use super::server::Program;
 use crate::net::egress_proxy::Visit;
 
-/// What every program sees in addition to its own directory. Its /tmp is another one than the machine's.
+/// What every program can read in addition to its own directory. Its /tmp is not that of the machine.
 const SEEN: [&str; 11] = [
     "/usr",
     "/bin",
@@ -28,7 +28,7 @@ pub(super) fn of(name: &str, program: &Program, words: &str, visits: &[Visit]) -
     let mut hints = Vec::new();
     if let Some(path) = hidden_program(program).or_else(|| hidden_path(program, words)) {
         hints.push(format!(
-            "{path} is there, but the wall hides it: name it, or a directory above it, in `reads` (or `writes`) of [mcp.servers.{name}]",
+            "{path} exists, but the sandbox hides it: name it, or a directory above it, in `reads` (or `writes`) of [mcp.servers.{name}]",
             path = path.display()
         ));
     }
@@ -100,7 +100,7 @@ mod tests {
         };
         let said = of("s", &program, "sh: server: not found", &[]);
         let expected = format!(
-            "; {} is there, but the wall hides it",
+            "; {} exists, but the sandbox hides it",
             bin.join("server").display()
         );
         assert!(

@@ -8,6 +8,8 @@
 
 use std::path::{Path, PathBuf};
 
+use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
 use super::Error;
@@ -90,7 +92,10 @@ impl Notice {
 
 /// Reads a message; `None` when it is none.
 pub(super) fn read(bytes: &[u8]) -> Option<Message> {
-    let Value::Object(mut message) = text::json::parse(bytes).ok()? else {
+    if text::json::is_too_deep(bytes) {
+        return too_deep(bytes);
+    }
+    let Value::Object(mut message) = serde_json::from_slice(bytes).ok()? else {
         return None;
     };
     let id = message.remove("id").filter(|id| !id.is_null());
@@ -113,6 +118,23 @@ pub(super) fn read(bytes: &[u8]) -> Option<Message> {
         }
         _ => None,
     }
+}
+
+/// Reads of a message that is nested too deep what it answers: who asked is told why, and does not wait in vain.
+fn too_deep(bytes: &[u8]) -> Option<Message> {
+    /// All else is passed over, however deep it is.
+    #[derive(Deserialize)]
+    struct Head {
+        id: u64,
+        method: Option<IgnoredAny>,
+    }
+    let head: Head = serde_json::from_slice(bytes).ok()?;
+    let why = format!(
+        "its answer is nested more than {} levels deep",
+        text::json::MAX_DEPTH
+    );
+    let answer = Message::Answer(head.id, Err(Error::Protocol(why)));
+    head.method.is_none().then_some(answer)
 }
 
 fn refused(error: &Value) -> Error {
@@ -214,6 +236,21 @@ mod tests {
             ("Listening on port 80", None),
         ] {
             assert_eq!(shown(line).as_deref(), expected, "{line}");
+        }
+    }
+
+    #[test]
+    fn an_answer_that_is_nested_too_deep_is_one_that_says_so() {
+        for levels in [text::json::MAX_DEPTH, 100_000] {
+            let (open, close) = ("[".repeat(levels), "]".repeat(levels));
+            let answer = format!(r#"{{"jsonrpc":"2.0","id":7,"result":{open}{close}}}"#);
+            let read = read(answer.as_bytes()).map(|message| format!("{message:?}"));
+            let expected =
+                r#"Answer(7, Err(Protocol("its answer is nested more than 32 levels deep")))"#;
+            assert_eq!(read.as_deref(), Some(expected));
+            let asks =
+                format!(r#"{{"jsonrpc":"2.0","id":7,"method":"ping","params":{open}{close}}}"#);
+            assert!(super::read(asks.as_bytes()).is_none());
         }
     }
 

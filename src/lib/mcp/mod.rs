@@ -1,20 +1,20 @@
-//! Tool servers: programs, or addresses, that bring tools of their own (Model Context Protocol,
+//! Tool servers: programs or remote servers that offer tools (Model Context Protocol,
 //! <https://modelcontextprotocol.io/specification/2025-11-25>, read 2026-11).
 //!
 //! ```text
-//! Servers ── one Server each, kept by a task: started, listed, rested when idle, started again
+//! Servers ── one Server each, managed by a task: started, listed, stopped when idle, restarted
 //!   └ Client     greeting, tools/list, tools/call, cancellation     json_rpc.rs: the messages
-//!       └ stdio.rs  a program behind the wall of exec: lines on its stdin and stdout
+//!             └ stdio.rs  a program in the sandbox of exec: lines on its stdin and stdout
 //!         http/     an address of the owner: POST, answered by JSON or by events
 //! ```
 //!
-//! None of a server's words reach a model before the owner trusted the hash of all that it offers
-//! ([`Offer`]): a server that changes a description is off until they look again. What is offered is kept
-//! in `state/mcp.json`, so that the tools of the last time are there when a daemon starts. One server
-//! that is broken, silent or hostile costs nobody else anything: every message, wait and list has a bound.
+//! No text of a server reaches a model before the owner has trusted the hash of everything that it offers ([`Offer`]): a
+//! server that changes a description is disabled until the owner has reviewed it again. The last offer is stored in
+//! `state/mcp.json`, so that its tools are available when a daemon starts. A broken, silent or hostile server does not
+//! affect the others: every message, wait and list is bounded.
 //!
-//! Our own client, because it is small and everything above is about bounds: the official crate reads
-//! lines of any length and brings seven more crates.
+//! The client is our own, because it is small and these bounds matter: the official crate reads lines of any length and
+//! needs seven more crates.
 
 mod address;
 mod client;
@@ -81,7 +81,7 @@ pub enum Error {
     Stopped,
 }
 
-/// Returns what a server is known by in addition to its name: its address, or its program with the arguments.
+/// Returns what identifies a server in addition to its name: its address, or its program with the arguments.
 pub fn identity(command: &[String], url: &str) -> String {
     if url.is_empty() {
         serde_json::Value::from(command).to_string()

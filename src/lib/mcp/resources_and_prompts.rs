@@ -1,5 +1,5 @@
-//! What servers have in addition to tools, as tools of ours: resources (texts and files) and prompts. What the model reads of them
-//! before it asks is in our words; the server's own come as a result.
+//! Resources (texts and files) and prompts of servers, offered as tools of ours. Their descriptions are our own text; text of
+//! the server comes only as a result.
 
 use std::collections::HashSet;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What a server asks of a model while a call runs (`sampling/createMessage`): words only, no tools, bounded. Pure.
+//! Requests of a server to a model during a call (`sampling/createMessage`): only text, no tools, bounded. Pure.
 
 use serde_json::{Value, json};
 
@@ -8,18 +8,18 @@ use crate::text;
 const MAX_MESSAGES: usize = 20;
 const MAX_CHARS: usize = 40_000;
 
-/// A request for words of a model.
+/// A sampling request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SampleRequest {
-    /// The server's words about how to answer; may be empty.
+    /// The server's system prompt; may be empty.
     pub system: String,
-    /// Whether a model said it, and what, in order.
+    /// The messages in order, and whether a model wrote each.
     pub messages: Vec<(bool, String)>,
     /// The most tokens of the answer, 1 or more.
     pub max_tokens: u32,
 }
 
-/// What a model said.
+/// The answer of a model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sampled {
     pub text: String,

@@ -1,4 +1,4 @@
-//! One server: how it is started, how long it rests, and what is done when it breaks.
+//! One server: its start, its stop when idle, and what happens when it fails.
 
 use parking_lot::Mutex;
 use std::path::PathBuf;

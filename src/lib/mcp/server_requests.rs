@@ -1,5 +1,5 @@
-//! What a server asks of us while a call of it runs: a question to the owner, or words of a model. Each goes to the code that
-//! makes the call; when no call runs there is nobody to ask.
+//! Requests of a server during a call: a question to the owner, or a model answer. Each goes to the code that makes the call;
+//! without a running call it is refused.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -54,7 +54,7 @@ pub(super) struct Link {
 
 struct Shared {
     name: String,
-    /// The directories that it is told of.
+    /// The directories that it is given.
     roots: Vec<PathBuf>,
     pending: Mutex<HashMap<u64, oneshot::Sender<Result<Value, Error>>>>,
     signals: Arc<Signals>,
@@ -240,9 +240,7 @@ fn how(ended: Result<Status, sandbox::Error>) -> String {
         Ok(Status::Exited(code)) => format!("it exited with code {code}"),
         Ok(Status::Signaled(signal)) => format!("signal {signal} ended it"),
         Ok(Status::OutOfMemory) => "its processes together held too much memory".to_owned(),
-        Ok(Status::DiskFull) => {
-            "it left less of the disk free than [media] reserve_mb says".to_owned()
-        }
+        Ok(Status::DiskFull) => "it left less disk space free than [media] reserve_mb".to_owned(),
         Ok(Status::TimedOut | Status::Cancelled) => "it was stopped".to_owned(),
         Err(error) => error.to_string(),
     }
@@ -297,7 +295,7 @@ async fn read(output: OwnedReadHalf, own: &mpsc::WeakSender<Vec<u8>>, shared: &S
         }
         unasked = (unasked.0 + 1, unasked.1 + line.len());
         if unasked.0 > MAX_UNASKED.0 || unasked.1 > MAX_UNASKED.1 {
-            return "it floods us with messages that nobody asked for".to_owned();
+            return "it floods the agent with messages that nobody requested".to_owned();
         }
     }
 }

@@ -1,5 +1,5 @@
-//! What a server offers, as we take it: each tool under a name of ours, with the reason why it is left
-//! out where it is, and a hash over everything. Pure.
+//! The offer of a server as we use it: each tool under our own name for it, or the reason why it is left out, and a hash over
+//! everything. Pure.
 
 use std::collections::HashSet;
 
@@ -72,6 +72,8 @@ pub(super) fn read(
         } else if taken.contains(&name) || names.iter().filter(|other| **other == name).count() > 1
         {
             Some("another tool has this name".to_owned())
+        } else if tool["execution"]["taskSupport"] == "required" {
+            Some("it runs only as a task, which is not supported".to_owned())
         } else {
             refusal(&schema)
         };
@@ -329,6 +331,14 @@ mod tests {
             Some("another tool has this name")
         );
         assert_eq!(named("").1.as_deref(), Some("it has no name"));
+        let as_task = |support: &str| {
+            let execution = json!({"taskSupport": support});
+            one(&json!({"name": "go", "inputSchema": {"type": "object"}, "execution": execution}))
+                .refused
+        };
+        assert_eq!(as_task("optional"), None);
+        let why = "it runs only as a task, which is not supported";
+        assert_eq!(as_task("required").as_deref(), Some(why));
         assert_eq!(
             named(&"x".repeat(59)).1.as_deref(),
             Some("its name has more than 64 letters")

@@ -1,4 +1,4 @@
-//! What a tool of a server answered: words for a model, and files (pictures, sound, resources that are no text). Pure.
+//! The result of a server's tool: text for a model, and files (pictures, sound, resources that are not text). Pure.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -61,7 +61,7 @@ impl Answer {
         }
     }
 
-    /// Returns the words; `place` says what stands for each file.
+    /// Returns the text; `place` gives the replacement of each file.
     pub fn text(&self, mut place: impl FnMut(&File) -> String) -> String {
         let mut parts = self.words.split(PLACE);
         let mut text = parts.next().unwrap_or_default().to_owned();

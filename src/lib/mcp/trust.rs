@@ -1,4 +1,4 @@
-//! Which tool servers the owner trusts, and what the servers were when the daemon asked them last.
+//! The tool servers that the owner trusts, and the last known state of each.
 //!
 //! ```text
 //! state/mcp-trust.json  see `trust/approved_hashes.rs`                      agent-send --mcp, under its lock
@@ -82,10 +82,8 @@ pub struct Failure {
 impl Seen {
     /// Reads the daemon's file; one that is missing or damaged counts as empty, and the daemon writes it again.
     pub fn read(path: &Path) -> Self {
-        let bytes = atomic::read(path).ok().flatten();
-        bytes
-            .and_then(|bytes| serde_json::from_slice(&bytes).ok())
-            .unwrap_or_default()
+        let seen = atomic::read_valid_json(path).ok().flatten();
+        seen.unwrap_or_default()
     }
 
     /// Writes the file.

@@ -1,4 +1,4 @@
-//! What pictures, stickers and films appear as, in words: written by hand, or by a model once and kept.
+//! Descriptions of pictures, stickers and films: written by hand, or once by a model and stored.
 //!
 //! ```text
 //! <config_path>/agents/<name>/media/<unique_id>.json   written by hand, for one agent; earlier directories win
@@ -43,7 +43,7 @@ pub struct Record {
     pub sticker_name: Option<String>,
     /// What it appears as.
     pub description: Option<String>,
-    /// How it came to this.
+    /// Its status.
     pub status: Status,
     /// Why there is no description.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -61,7 +61,7 @@ pub struct Record {
     pub failures: u32,
 }
 
-/// How a record came to be.
+/// The origin of a record.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
@@ -102,7 +102,7 @@ impl Record {
     }
 }
 
-/// Where records lie.
+/// The directories of records.
 #[derive(Debug, Clone)]
 pub struct Descriptions {
     /// Directories with those written by hand, the first wins.
@@ -112,7 +112,7 @@ pub struct Descriptions {
 }
 
 impl Descriptions {
-    /// Returns what is known of a file. A record that cannot be read is none. Blocks on disk.
+    /// Returns the record of a file. An unreadable record counts as missing. Blocks on disk.
     pub fn known(&self, unique_id: &str) -> Option<Record> {
         let name = file_name(unique_id)?;
         let curated = self.curated.iter().map(|dir| dir.join(&name));
@@ -140,7 +140,7 @@ impl Descriptions {
         ids.iter().filter_map(record).collect()
     }
 
-    /// Keeps a record in the cache. Blocks on disk.
+    /// Stores a record in the cache. Blocks on disk.
     ///
     /// # Errors
     /// Why it is not kept.
@@ -184,8 +184,7 @@ fn write(dir: &Path, record: &Record, mode: u32) -> Result<(), String> {
         .recursive(true)
         .create(dir)
         .map_err(|error| error.to_string())?;
-    let bytes = serde_json::to_vec_pretty(record).map_err(|error| error.to_string())?;
-    atomic::write(&dir.join(name), &bytes, atomic::Durability::Rename)
+    atomic::write_json(&dir.join(name), record, atomic::Durability::Rename)
         .map_err(|error| error.to_string())
 }
 

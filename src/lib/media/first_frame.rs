@@ -1,5 +1,5 @@
-//! The first picture of a film or of a sticker that moves, cut out by ffmpeg where it is installed. ffmpeg reads bytes of
-//! strangers: it runs in the sandbox, without a network, and sees nothing of ours but them.
+//! The first frame of a film or an animated sticker, extracted by ffmpeg if it is installed. ffmpeg reads bytes of strangers,
+//! so it runs in the sandbox without network, and sees only this file.
 //!
 //! ```text
 //! state/downloads/frame-ID/in        a copy of the film

@@ -30,7 +30,7 @@ const MAX_NAME: usize = 80;
 /// Signs that names of files keep: they are easy to type.
 const SIGNS: &str = "._-";
 
-/// Who a file came from.
+/// The sender of a file.
 #[derive(Debug, Clone)]
 pub struct Sender {
     /// The chat's id, or the conversation's key where there is no chat.

@@ -1,4 +1,4 @@
-//! One look at a file: what it is, how large, and its text or why there is none for the model.
+//! Inspects a file: its type, its size, and its text, or the reason why the model gets none.
 
 use std::fs::File;
 use std::io::{Read, Seek};

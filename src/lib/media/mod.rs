@@ -1,5 +1,5 @@
-//! Types and content of files: the kind of a file by its bytes, its text, the text of a PDF,
-//! pictures as a model is sent them, and what they appear as in words; and where received files are kept.
+//! Types and content of files: the type of a file by its bytes, its text, the text of a PDF, pictures for a model and their
+//! descriptions; and the place of received files.
 
 mod decode_text;
 pub mod descriptions;
@@ -15,4 +15,4 @@ pub use first_frame::{Films, FrameError};
 pub use inspect::{Content, look};
 pub use pdf::{PDF_ARG, Pdf, pdf, pdf_main};
 pub use pictures::Pictures;
-pub use sniff::{Kind, sniff};
+pub use sniff::{Kind, sniff, sound_ending};

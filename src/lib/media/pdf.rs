@@ -1,6 +1,5 @@
-//! The text of a PDF. A PDF is a program in a language that invites attacks, so it is read by a
-//! process that can do nothing else ([`crate::sandbox::compute`]): what it may cost is bounded, and
-//! what kills the reader kills nobody else.
+//! The text of a PDF. The format invites attacks, so a process that can do nothing else reads it
+//! ([`crate::sandbox::compute`]): its resources are limited, and a crash affects only this process.
 
 use std::cell::RefCell;
 use std::fs::File;

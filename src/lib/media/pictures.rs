@@ -1,5 +1,5 @@
-//! Pictures of a conversation, put into a request. The transcript has only where each lies; their
-//! bytes are read again for each request and never kept.
+//! Puts the pictures of a conversation into a request. The transcript has only their paths; their bytes are read again for
+//! each request and never stored.
 
 use std::fs::File;
 use std::io::Read;

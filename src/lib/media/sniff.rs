@@ -103,6 +103,21 @@ fn matroska(bytes: &[u8]) -> Kind {
     }
 }
 
+/// Returns the ending of the name of a recording by its first bytes; `None` for what is none that a model or a chat takes.
+pub fn sound_ending(bytes: &[u8]) -> Option<&'static str> {
+    match bytes {
+        [b'O', b'g', b'g', b'S', ..] => Some("ogg"),
+        [b'R', b'I', b'F', b'F', ..] => Some("wav"),
+        [b'f', b'L', b'a', b'C', ..] => Some("flac"),
+        [b'I', b'D', b'3', ..] => Some("mp3"),
+        // Eleven bits that begin a frame; the next four would be 0 for AAC (ISO 11172-3 §2.4.1.3).
+        [0xff, second, ..] if second & 0xe0 == 0xe0 && second & 0x06 != 0 => Some("mp3"),
+        [_, _, _, _, b'f', b't', b'y', b'p', ..] => Some("m4a"),
+        [0x1a, 0x45, 0xdf, 0xa3, ..] => Some("webm"),
+        _ => None,
+    }
+}
+
 /// Returns the longer side of a picture in pixels; `None` when its head does not say.
 pub(super) fn side(bytes: &[u8]) -> Option<u32> {
     let big = |at: usize| Some(u32::from_be_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
@@ -152,6 +167,23 @@ fn jpeg_side(bytes: &[u8]) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_ending_of_a_recording_is_told_by_its_bytes() {
+        let heads: [&[u8]; 8] = [
+            b"OggS\0\x02",
+            b"RIFF\x24\x08\0\0WAVE",
+            b"fLaC",
+            b"ID3\x04",
+            b"\xff\xfb\x90",
+            b"\0\0\0\x20ftypM4A ",
+            b"\x1a\x45\xdf\xa3",
+            b"?",
+        ];
+        let endings = ["ogg", "wav", "flac", "mp3", "mp3", "m4a", "webm"].map(Some);
+        assert_eq!(heads.map(sound_ending)[..7], endings);
+        assert_eq!(sound_ending(b"?"), None);
+    }
 
     #[test]
     fn bytes_say_what_a_file_is() {

@@ -1,4 +1,4 @@
-//! Items: what the agent was asked to keep, one Markdown file each.
+//! Items: what the agent was asked to remember, one Markdown file each.
 //!
 //! ```text
 //! memory/items/2026-11-22-my-sister-lives-in-porto-k3f9.md
@@ -33,7 +33,7 @@ const SLUG: usize = 40;
 /// Letters that tell two items of one name apart: no 0 O 1 I.
 const LETTERS: &[u8] = b"23456789abcdefghjkmnpqrstuvwxyz";
 
-/// Something that was kept.
+/// A remembered item.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Item {
     /// Its name, `[A-Za-z0-9_-]{1,64}`.
@@ -42,7 +42,7 @@ pub struct Item {
     pub kind: String,
     /// Words to find it by.
     pub tags: Vec<String>,
-    /// When it was kept, RFC 3339 UTC.
+    /// The time of its creation, RFC 3339 UTC.
     pub created_at: String,
     /// What it says as a fact.
     pub fact: Option<Stated>,
@@ -61,7 +61,7 @@ pub struct Stated {
     pub value: String,
 }
 
-/// An item cannot be kept or read. The words are for the model.
+/// An item cannot be stored or read. The text is for the model.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// No item is called this.

@@ -1,12 +1,11 @@
 //! The agent's memory.
 //!
 //! ```text
-//! workspace/MEMORY.md, memory/**/*.md, transcripts   the truth: plain files
-//!   → extract/, consolidate/ → facts/   state/memory.db, what they state, each with its place
+//! workspace/MEMORY.md, memory/**/*.md, transcripts   the authoritative data: plain files
+//!   → extract/, consolidate/ → facts/   state/memory.db, the facts that they state, with their places
 //!   → index/        state/index.db, the search over all this; may be deleted at any time
 //! ```
-//! Every memory has a [`Scope`], and a turn sees only those of its [`Viewer`]. [`Memory`] is what the
-//! daemon holds of all this.
+//! Every memory has a [`Scope`], and a turn sees only those of its [`Viewer`]. [`Memory`] is the daemon's handle.
 
 pub mod collections;
 pub(crate) mod consolidate;
@@ -375,12 +374,12 @@ impl Memory {
         self.marks.set_with(key, &bytes, Marking { run, asked, at })
     }
 
-    /// Returns all that is known of the one who speaks, see [`person_profile::whole`].
+    /// Returns everything known about the sender, see [`person_profile::whole`].
     pub fn all_of(&self, partner: &Partner, budget: usize) -> Known {
         person_profile::whole(self.home(), &self.marks, partner, budget)
     }
 
-    /// Returns what is known of the one who speaks, see [`person_profile::of`].
+    /// Returns what is known about the sender, see [`person_profile::of`].
     pub fn known_of(&self, partner: &Partner, earlier: &[String]) -> Option<String> {
         person_profile::of(self.home(), &self.marks, partner, earlier)
     }

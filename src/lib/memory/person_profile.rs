@@ -31,7 +31,7 @@ const CUT: &str = "# The newest of what was noted";
 /// The first line.
 pub const HEAD: &str = "⟦what is known of";
 
-/// With whom the agent speaks.
+/// The partner of the agent.
 #[derive(Debug, Clone)]
 pub struct Partner {
     /// What they are called.
@@ -47,7 +47,7 @@ pub struct Partner {
 }
 
 impl Partner {
-    /// Returns of whom and what something is known.
+    /// Returns the people and groups about whom something is known.
     pub fn named(&self) -> String {
         let of_group = if self.group.is_some() {
             " and of this group"

@@ -1,5 +1,5 @@
-//! What a conversation has before one of its files: it decides the scope of a summary, which repeats what was said in
-//! files of earlier days.
+//! The part of a conversation before one of its files. It decides the scope of a summary, which repeats the content of
+//! earlier files.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};

@@ -10,7 +10,7 @@ use crate::config::Home;
 /// Lines shown when no end is named.
 const LINES: u32 = 100;
 
-/// Why nothing is shown. The words are for the model.
+/// Why nothing is shown. The text is for the model.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// Not a memory file, or not one that the viewer may see; which of the two is not told.
@@ -98,7 +98,7 @@ fn show(
             .for_each(|unit| add(unit.line, unit.text.trim_end_matches('\n')));
     } else {
         (1..)
-            .zip(String::from_utf8_lossy(bytes).lines())
+            .zip(sources::text_of(bytes).lines())
             .for_each(|(number, line)| add(number, line));
     }
     if shown.is_empty() && first > total {

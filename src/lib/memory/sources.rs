@@ -1,5 +1,6 @@
 //! The files of the memory: lists them, tells their scope, reads them safely.
 
+use std::borrow::Cow;
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::Read;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -8,6 +9,7 @@ use std::path::{Path, PathBuf};
 use super::scope::Scope;
 use super::session_prefix::SessionPrefix;
 use crate::config::Home;
+use crate::media;
 use crate::sandbox::{BeneathError, Root};
 use crate::session;
 use crate::session::Gone;
@@ -398,6 +400,23 @@ fn read_plain(path: &Path) -> std::io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
+/// Returns the text of a note, in whatever encoding it came: UTF-8, UTF-16 with its mark or Windows-1252. Bytes that are no text,
+/// and those that damage a text of UTF-8, are replaced.
+pub(crate) fn text_of(bytes: &[u8]) -> Cow<'_, str> {
+    if let Ok(text) = std::str::from_utf8(bytes) {
+        return Cow::Borrowed(text.strip_prefix('\u{feff}').unwrap_or(text));
+    }
+    let is_utf16 = bytes.starts_with(b"\xff\xfe") || bytes.starts_with(b"\xfe\xff");
+    let is_damaged = || {
+        let mut chunks = bytes.utf8_chunks();
+        chunks.any(|chunk| !chunk.valid().is_ascii())
+    };
+    if !is_utf16 && is_damaged() {
+        return String::from_utf8_lossy(bytes);
+    }
+    media::text(bytes, true).map_or_else(|| String::from_utf8_lossy(bytes), Cow::Owned)
+}
+
 /// Returns the SHA-256 of a file's content.
 pub(crate) fn sha256(bytes: &[u8]) -> Vec<u8> {
     ring::digest::digest(&ring::digest::SHA256, bytes)
@@ -451,6 +470,17 @@ pub(crate) fn time_of(shown: &str, stamp: Stamp) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_note_is_read_in_its_own_encoding() {
+        let check = |bytes: &[u8], expected: &str| assert_eq!(text_of(bytes), expected);
+        check("Café".as_bytes(), "Café");
+        check("\u{feff}Café".as_bytes(), "Café");
+        check(b"Caf\xe9", "Café");
+        check(b"\xff\xfeC\0a\0f\0\xe9\0", "Café");
+        check(b"Caf\xc3\xa9 \xff", "Café \u{fffd}");
+        check(b"a\0\xff", "a\0\u{fffd}");
+    }
 
     #[test]
     fn a_file_about_a_person_is_theirs() {

@@ -1,4 +1,4 @@
-//! [`AgentEvent`]: what a run tells those who watch it (monitor, log, stream).
+//! [`AgentEvent`]: the events of a run, for monitor, log and stream.
 
 use super::{SessionKey, StopReason, Usage};
 
@@ -37,7 +37,7 @@ pub enum Step {
     },
     /// The owner is asked before something is done.
     Asking,
-    /// The owner has answered what a tool asked meanwhile; it continues.
+    /// The owner has answered a question of a running tool, which continues.
     Decided,
     /// A model call ended.
     Answered {

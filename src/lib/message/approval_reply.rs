@@ -1,4 +1,4 @@
-//! The owner's word as it comes in: what the buttons below a question bring back, and what is typed.
+//! The owner's answer to an approval request: the data of buttons, and typed commands.
 
 use super::{Approval, Command, DeadLetters};
 
@@ -6,7 +6,7 @@ use super::{Approval, Command, DeadLetters};
 const ID_MAX: usize = 32;
 /// Stands for the only request that waits, where no id is named. It has letters that no id has.
 pub const ONLY: &str = "only";
-/// How a question is answered that wants no words but a yes.
+/// The verdict on a question that needs no text.
 pub const YES_OR_NO: &str = "Yes or No";
 /// What is said to a word that names nothing, or more than it may.
 const WHICH: &str =

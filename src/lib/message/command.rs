@@ -1,11 +1,11 @@
-//! [`Command`]: words that go to the daemon and never to the model.
+//! [`Command`]: commands for the daemon, never sent to the model.
 
 use serde::{Deserialize, Serialize};
 
 use super::SessionKey;
 use super::approval_reply;
 
-/// A word that goes to the daemon and never to the model.
+/// A command for the daemon, never sent to the model.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "name", rename_all = "snake_case")]
 pub enum Command {
@@ -272,7 +272,7 @@ impl DeadLetters {
     }
 }
 
-/// What is to become of those who may talk.
+/// A change of who may talk.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "op", rename_all = "snake_case")]
 pub enum PeopleOrder {
@@ -326,7 +326,7 @@ pub enum JobOrder {
         /// Its id or its name.
         job: String,
     },
-    /// It is to run now, in addition to its times.
+    /// It runs now, in addition to its schedule.
     Run {
         /// Its id or its name.
         job: String,
@@ -370,7 +370,7 @@ pub enum Approval {
     Deny,
 }
 
-/// What a question wants that is answered with words.
+/// The expected answer to a question that is answered with text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wanted {
     /// How it is answered: `name`, `a line for each: name: …; age: …`.

@@ -1,4 +1,4 @@
-//! [`Envelope`]: the one type for every input, whatever door it came through.
+//! [`Envelope`]: the type of every input, from any interface.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,7 +8,7 @@ use super::media::{Media, Quoted};
 use super::session_key::SessionKey;
 use crate::trust::Provenance;
 
-/// Where an input came from; decides framing, priority and whether the reply is delivered.
+/// The source of an input; decides framing, priority and whether the reply is delivered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Source {
@@ -22,7 +22,7 @@ pub enum Source {
     Http,
     /// An event without a notification.
     System,
-    /// An event that the owner is notified of.
+    /// An event that is reported to the owner.
     Notify,
     /// A job whose time has come.
     Job,
@@ -84,6 +84,16 @@ pub enum Trust {
     Owner,
     /// Anyone else: the text is data, never an order.
     Other,
+}
+
+impl Trust {
+    /// Returns whose a text counts as that is `untrusted` or not.
+    pub fn of(untrusted: bool) -> Self {
+        match untrusted {
+            true => Self::Other,
+            false => Self::Owner,
+        }
+    }
 }
 
 /// Who wrote.
@@ -171,10 +181,10 @@ pub struct About {
     pub data: Option<serde_json::Value>,
 }
 
-/// A file that came with a message and is ours now.
+/// A file of a message, stored locally.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attachment {
-    /// Where it lies, below `state/downloads`.
+    /// Its path, below `state/downloads`.
     pub path: String,
     /// What it is called.
     pub filename: String,
@@ -183,7 +193,7 @@ pub struct Attachment {
     pub content_type: Option<String>,
 }
 
-/// What a sub-agent is sent for, in addition to the words.
+/// The parameters of a sub-agent, in addition to its text.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Task {
     /// What the run that started it will hear when it has ended, except for the words: its rights are theirs.
@@ -221,13 +231,13 @@ pub struct Bounds {
 pub struct Envelope {
     /// The id it is remembered by for 14 days: `tg:<bot>:<update_id>` or the command's id.
     pub id: String,
-    /// The door it came through.
+    /// Its source.
     pub source: Source,
     /// Who wrote.
     pub sender: Sender,
     /// Whether that is an owner: decides what they may ask for.
     pub from_owner: bool,
-    /// Whose words the text is: an owner may pass on somebody else's.
+    /// Whose text it is: an owner may pass on text of others.
     pub trust: Trust,
     /// The conversation it belongs to.
     pub session_key: SessionKey,
@@ -239,7 +249,7 @@ pub struct Envelope {
     pub reply_to: Option<String>,
     /// The words.
     pub text: String,
-    /// What came in addition to the words, in words: `location 52.52, 13.405`, `sticker 😀` …
+    /// A description of content other than text: `location 52.52, 13.405`, `sticker 😀` …
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
     /// Files that came with the words and are on the channel's server.
@@ -264,7 +274,7 @@ pub struct Envelope {
     /// What an event is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub about: Option<About>,
-    /// What the caller knows in addition to the words; it is told before them.
+    /// Additional information from the caller; the model reads it before the text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub background: Option<String>,
     /// Whether the owner vouches for the background and the files: then they are as much theirs as the words.
@@ -317,7 +327,7 @@ pub struct Envelope {
     pub received_at: i64,
 }
 
-/// Returns true for what comes in addition to the words and says nothing in words of anybody.
+/// Returns true for content other than text that contains no words of anybody.
 pub fn is_plain(kind: &str) -> bool {
     PLAIN_KINDS.iter().any(|plain| kind.starts_with(plain))
 }

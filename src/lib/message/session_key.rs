@@ -78,7 +78,7 @@ impl SessionKey {
             .flatten()
     }
 
-    /// Returns the address of the one person it is with on one channel, as text.
+    /// Returns the address of its only person on its only channel, as text.
     pub fn dm_person(&self) -> Option<String> {
         let kind = self.0.strip_prefix("agent:")?.split(':').nth(2)?;
         (kind == "dm")
@@ -120,7 +120,7 @@ impl SessionKey {
     }
 }
 
-/// Returns the name in `cli:<name>` and `http:<name>`: a conversation with the one who may speak as the owner.
+/// Returns the name in `cli:<name>` and `http:<name>`: a conversation whose sender speaks as the owner.
 pub fn own_name(key: &str) -> Option<&str> {
     key.strip_prefix("cli:")
         .or_else(|| key.strip_prefix("http:"))

@@ -1,5 +1,4 @@
-//! Bodies of HTTP responses, read up to a limit of bytes and of silence, and text of servers made fit for
-//! an error or a log.
+//! Reads bodies of HTTP responses, with a limit on size and idle time, and cleans text of servers for errors and logs.
 
 use std::time::Duration;
 

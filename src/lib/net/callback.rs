@@ -1,5 +1,5 @@
-//! Tells another program, at an address that the owner wrote, what happened. Nothing waits for it and nothing is kept
-//! over a restart: who must know for sure asks the API.
+//! Sends results to another program, at an address that the owner wrote. Nothing waits for it, and nothing is kept across a
+//! restart; the API has every result.
 
 use std::time::Duration;
 

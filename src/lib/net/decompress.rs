@@ -1,4 +1,4 @@
-//! Compressed answers, unpacked up to a limit: a few kilobytes can stand for gigabytes.
+//! Decompresses responses up to a limit, because a few kilobytes can expand to gigabytes.
 
 use std::io::Read;
 

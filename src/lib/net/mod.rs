@@ -1,6 +1,5 @@
-//! Network: listeners, the HTTP client for servers that the owner named, the SSRF guard for addresses that
-//! anybody may have chosen, the proxy of commands, callbacks, server-sent events, bodies with a limit, and backoff between
-//! retries.
+//! Network: listeners, the HTTP client for servers that the owner named, the SSRF guard for addresses from untrusted text, the
+//! egress proxy of commands, callbacks, server-sent events, bodies with a limit, and backoff between retries.
 
 mod backoff;
 mod body;

@@ -1,5 +1,5 @@
-//! Which addresses are on the public net. Everything else belongs to this machine, to the network it stands
-//! in, or to nobody, and is not fetched from because a stranger's page says so.
+//! Which addresses are on the public internet. All others belong to this machine, to its network, or to nobody, and are not
+//! fetched because of a stranger's page.
 //!
 //! The ranges are those of the IANA registries of special-purpose addresses (RFC 6890 and its updates, read
 //! 2026-11). Of IPv6 only 2000::/3 is handed out at all; every form that carries an IPv4 address in it

@@ -1,8 +1,7 @@
-//! Linked accounts: one person in several places. Who may talk asks for a code with `/pair` and sends it from another
-//! account, which from then on counts as theirs: it may do what they may, and continues with their conversation.
+//! Linked accounts: one person with several accounts. A person who may talk gets a code with `/pair` and sends it from
+//! another account, which from then on has the same permissions and continues the same conversation.
 //!
-//! A linked account has no rights of its own. It leads to the account that was there first, so the one who takes back what
-//! that one was granted takes it back from both.
+//! A linked account has no permissions of its own. It refers to the first account, so revoking that one revokes both.
 
 use serde::{Deserialize, Serialize};
 
@@ -132,7 +131,7 @@ impl People {
         }
         if self.accounts_of(first).len() >= MAX_ACCOUNTS {
             return Some(
-                "That person has linked as many accounts as I keep. One must be taken back first.",
+                "That person has linked the maximum number of accounts. One must be revoked first.",
             );
         }
         if self.is_owner(config, first) {

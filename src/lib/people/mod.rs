@@ -1,11 +1,11 @@
 //! Who may talk to the agent: `people.json`, written under its lock by the daemon (new requests)
 //! and by `agent-send --pair` (the owner's answers), re-read when it changed.
 //!
-//! A stranger gets one code; the owner approves it in a terminal. Who sends the owner code, which
-//! is printed in a terminal, *to* the bot becomes an owner. A damaged file is set aside: then only
-//! those in `agent.toml` may talk, and strangers may ask again.
+//! A stranger gets one code; the owner approves it in a terminal. A person who sends the owner code, which is printed in a
+//! terminal, *to* the bot becomes an owner. A damaged file is moved aside: then only the people in `agent.toml` may talk, and
+//! strangers may ask again.
 //!
-//! It is also the address book: whoever was let in and wrote is known by name from then on.
+//! It is also the address book: people who were let in and have written are known by name.
 
 mod linked_accounts;
 mod pairing;
@@ -85,6 +85,15 @@ impl Contact {
             None => who == self.id.to_string() || same(&self.name, who) || username(who),
         }
     }
+
+    /// Returns the id of this contact, whom `who` means, and by what it does: their name, or their @username. A model reads this
+    /// as ours, so a name of which `who` says nothing is left out: people choose their names, and one may be an order.
+    pub fn meant_by(&self, who: &str) -> String {
+        let is_name = self.name.to_lowercase() == who.to_lowercase();
+        let username = self.username.as_ref().filter(|_| !is_name);
+        let name = username.map_or_else(|| self.name.clone(), |name| format!("@{name}"));
+        format!("{} ({})", self.id, text::visible(&name))
+    }
 }
 
 /// Returns a name without what says nothing of whom it means: letter case, blanks, punctuation and emoji.
@@ -116,9 +125,7 @@ impl People {
     /// # Errors
     /// When the file exists and cannot be read.
     pub fn read(path: &Path) -> Result<Self, sys::Error> {
-        Ok(atomic::read(path)?
-            .and_then(|bytes| serde_json::from_slice(&bytes).ok())
-            .unwrap_or_default())
+        Ok(atomic::read_valid_json(path)?.unwrap_or_default())
     }
 
     /// Decides about a direct message, by the allowlist, the people who were let in and pairing; changes nothing.
@@ -260,24 +267,21 @@ impl People {
         all
     }
 
-    /// Returns the one whom `who` means.
+    /// Returns the person whom `who` means.
     ///
     /// # Errors
     /// Why that is nobody, or not clear, in words.
     pub fn find_one(&self, who: &str) -> Result<Contact, String> {
         let found = self.find(who);
-        let who = text::visible(who);
+        let shown = text::visible(who);
         match found.as_slice() {
             [contact] => Ok(contact.clone()),
             [] => Err(format!(
-                "no contact {who:?}; a contact is known by name once they wrote to the agent; CHANNEL:ID always works"
+                "no contact {shown:?}; a contact is known by name once they wrote to the agent; CHANNEL:ID always works"
             )),
             several => {
-                let names: Vec<String> = several
-                    .iter()
-                    .map(|one| format!("{} ({})", one.id, text::visible(&one.name)))
-                    .collect();
-                Err(format!("{who} may be {}", names.join(" or ")))
+                let names: Vec<String> = several.iter().map(|one| one.meant_by(who)).collect();
+                Err(format!("{shown} may be {}", names.join(" or ")))
             }
         }
     }

@@ -1,5 +1,5 @@
-//! Pairing: the codes that let people in. A stranger's code is made when they first write and approved by the owner; the
-//! owner code makes its sender an owner. Both end after a time, and what may wait and be tried is limited.
+//! Pairing: the codes that let people in. A stranger's code is created when they first write, and approved by the owner; the
+//! owner code makes its sender an owner. Both expire, and the numbers of open codes and attempts are limited.
 
 use serde::{Deserialize, Serialize};
 

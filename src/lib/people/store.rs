@@ -1,10 +1,8 @@
-//! `people.json` in the hands of one process, and access: what the allowlist and the pairing let a sender do.
+//! `people.json` in one process, and access control: what the allowlist and pairing permit a sender.
 
 use std::io::ErrorKind;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
 
 use parking_lot::Mutex;
 
@@ -12,7 +10,7 @@ use super::{Contact, People};
 use crate::config::{Config, DmPolicy, Members};
 use crate::message::Address;
 use crate::sys;
-use crate::sys::{atomic, lock, quarantine_file};
+use crate::sys::{Version, atomic, lock, quarantine_file};
 use crate::text;
 
 /// What a sender may do.
@@ -52,9 +50,6 @@ struct Cached {
     people: Option<Arc<People>>,
 }
 
-/// A file that was changed this recently may still be written by an editor.
-const AT_REST: Duration = Duration::from_secs(2);
-
 /// A people.json that the daemon renamed because it is no JSON.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Aside {
@@ -70,13 +65,7 @@ pub fn set_aside(path: &Path) -> Option<Aside> {
     if path.exists() {
         return None;
     }
-    let begin = format!("{}.corrupt-", path.file_name()?.to_str()?);
-    let entries = std::fs::read_dir(path.parent()?).ok()?.flatten();
-    let is_aside = |path: &PathBuf| {
-        let name = path.file_name().and_then(|name| name.to_str());
-        name.is_some_and(|name| name.starts_with(&begin))
-    };
-    let aside = entries.map(|entry| entry.path()).filter(is_aside).max()?;
+    let aside = sys::newest_quarantined(path)?;
     let bytes = std::fs::read(&aside).unwrap_or_default();
     let error = serde_json::from_slice::<People>(&bytes).err();
     let words = words(&aside, error.as_ref());
@@ -86,14 +75,11 @@ pub fn set_aside(path: &Path) -> Option<Aside> {
 fn words(damaged: &Path, error: Option<&serde_json::Error>) -> String {
     let why = error.map_or_else(String::new, |error| format!(" ({error})"));
     let words = format!(
-        "the list of people was no JSON{why}: until it is mended only the owners in agent.toml are heard, or those that a running daemon knew before; correct {} and rename it to people.json, or delete it to begin with nobody let in and nobody blocked",
+        "people.json was not JSON{why}: until it is repaired, only the owners in agent.toml may talk, or the people that a running daemon knew before; correct {} and rename it to people.json, or delete it to start with nobody let in and nobody blocked",
         damaged.display()
     );
     text::visible(&words)
 }
-
-/// What changes when the file does. The time alone does not: two writes may share a tick.
-type Version = (SystemTime, u64);
 
 impl Store {
     /// Returns the store of the file at `path`, which need not exist.
@@ -119,7 +105,7 @@ impl Store {
     /// # Errors
     /// When the file could not be read yet, or is damaged ([`set_aside`]): an empty list would lift every block.
     pub fn read(&self) -> Result<Arc<People>, sys::Error> {
-        let version = self.version();
+        let version = Version::at(&self.path);
         let mut cached = self.cached.lock();
         if let Some(people) = &cached.people
             && version.is_some()
@@ -153,7 +139,7 @@ impl Store {
             };
         };
         serde_json::from_slice(&bytes).map_err(|error| {
-            if self.is_owner && !self.is_being_written() {
+            if self.is_owner && !sys::is_being_written(&self.path) {
                 match quarantine_file(&self.path) {
                     Ok(aside) => return self.damaged(words(&aside, Some(&error))),
                     Err(error) => return error,
@@ -167,22 +153,9 @@ impl Store {
         sys::Error::at("read", &self.path)(std::io::Error::new(ErrorKind::InvalidData, words))
     }
 
-    /// Returns true while an editor may be saving the file in place.
-    fn is_being_written(&self) -> bool {
-        let meta = std::fs::metadata(&self.path);
-        let age = meta.and_then(|meta| meta.modified()).ok();
-        age.and_then(|at| at.elapsed().ok())
-            .is_none_or(|age| age < AT_REST)
-    }
-
     /// Returns what to do about a file that was renamed because it is no JSON, see [`set_aside`].
     pub fn aside(&self) -> Option<Aside> {
         set_aside(&self.path)
-    }
-
-    fn version(&self) -> Option<Version> {
-        let meta = std::fs::metadata(&self.path).ok()?;
-        Some((meta.modified().ok()?, meta.ino()))
     }
 
     /// Changes the file under its lock.
@@ -190,17 +163,15 @@ impl Store {
     /// # Errors
     /// When it cannot be locked, read or written, or is damaged: a new one would lift every block of the old.
     pub fn change<T>(&self, change: impl FnOnce(&mut People) -> T) -> Result<T, sys::Error> {
-        let _lock = lock::lock(&self.path.with_extension("lock"))?;
+        let _lock = lock::lock_beside(&self.path)?;
         let mut people = self.load()?;
         let before = people.clone();
         let value = change(&mut people);
         if people != before {
             people.v = 1;
-            let bytes =
-                serde_json::to_vec_pretty(&people).expect("people are plain data with string keys");
-            atomic::write(&self.path, &bytes, atomic::Durability::Full)?;
+            atomic::write_json(&self.path, &people, atomic::Durability::Full)?;
             // Nobody else writes while the lock is held.
-            let version = self.version();
+            let version = Version::at(&self.path);
             *self.cached.lock() = Cached {
                 version,
                 people: Some(Arc::new(people)),

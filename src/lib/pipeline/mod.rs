@@ -1,13 +1,13 @@
-//! The path of a message, a folder a step:
+//! The path of a message, one folder for each step:
 //!
-//! 1. [`intake`]: dedupe and access, one transaction; only then the sender's side is told
+//! 1. [`intake`]: deduplication and access, one transaction; only then is the sender acknowledged
 //! 2. [`schedule`]: messages that belong together become one turn; one lane a session, in order
 //! 3. [`turn`]: session → prompt → agent loop, each step on disk before the next
 //! 4. [`deliver`]: silence, then every part `pending → sending → sent`
 //!
-//! In plan mode the answer of a turn is a graph of tasks, which [`plan`] carries out. [`approvals`] and [`subagents`]
-//! serve a turn that waits, [`suspend`] ends one for a time; [`commands`] never reach the model; [`persist`] says which
-//! failed write is tried again.
+//! In plan mode the answer of a turn is a graph of tasks, which [`plan`] executes. [`approvals`] and [`subagents`] serve a
+//! waiting turn, [`suspend`] ends one for a time; [`commands`] never reach the model; [`persist`] decides which failed write
+//! is retried.
 
 mod approvals;
 mod audit_events;
@@ -34,6 +34,7 @@ use schedule::debounce::TurnInputs;
 pub use schedule::scheduler::drive;
 pub use turn::attachments::kept_files;
 
+use persist::Recorded;
 use schedule::slots::Handle;
 
 use parking_lot::{Mutex, MutexGuard, RwLock};
@@ -54,7 +55,7 @@ use crate::control::replies;
 use crate::control::replies::Reply;
 use crate::media::Films;
 use crate::memory::Memory;
-use crate::message::{Address, SessionKey};
+use crate::message::{Address, Envelope, SessionKey};
 use crate::queue::{Accepted, Suspended};
 use crate::sandbox::Program;
 use crate::workspace::PathPolicy;
@@ -384,6 +385,20 @@ impl Pipeline {
     /// Returns the conversations.
     pub fn sessions(&self) -> &session::Store {
         &self.sessions
+    }
+
+    /// Takes the conversation of an input out; it goes back with [`session::Store::put`].
+    async fn take_session(&self, envelope: &Envelope) -> Recorded<session::Session> {
+        let key = &envelope.session_key;
+        self.persist("a session", || self.sessions.take(key, envelope.contact()))
+            .await
+    }
+
+    /// Returns what is said to a command without words that names a conversation which is not there.
+    fn names_no_session(&self, envelope: &Envelope) -> Option<String> {
+        let key = &envelope.session_key;
+        let names = envelope.wants_reply && envelope.text.is_empty();
+        (names && !self.sessions.has(key)).then(|| format!("no session \"{key}\""))
     }
 
     /// Returns the queue.

@@ -1,4 +1,4 @@
-//! Retries: what must be written is tried until it is, unless trying again cannot help. A panic ends one task.
+//! Retries of writes: a required write is repeated until it succeeds, unless repeating cannot help. A panic ends one task.
 
 use std::fmt::Display;
 use std::pin::Pin;

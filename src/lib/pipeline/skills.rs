@@ -56,7 +56,7 @@ impl Open {
                     Some(_) => "change the skill",
                     None => "learn the skill",
                 };
-                let why = "a skill shapes how I work, so it is in force only with your yes";
+                let why = "a skill shapes how I work, so it takes effect only with your approval";
                 (
                     format!("{what} {name}:\n{}", proposal.diff),
                     json!(["skill", name, sha256, before]),
@@ -66,7 +66,7 @@ impl Open {
             Self::Idle(name) => (
                 format!("remove the skill {name}"),
                 json!(["remove", name]),
-                "it was of no use for 60 days; a removed skill can be accepted again: agent-send --skill list",
+                "it was not used for 60 days; a removed skill can be accepted again: agent-send --skill list",
             ),
         };
         Asked {
@@ -192,7 +192,7 @@ impl Pipeline {
 
     /// Tells the owner, where they were asked, that their decision could not be carried out.
     async fn tell_of_nothing(self: &Arc<Self>, open: &Open, route: Option<Route>, why: &str) {
-        let text = format!("The skill {} is as it was: {why}.", open.name());
+        let text = format!("The skill {} was not changed: {why}.", open.name());
         self.note_trouble(&text);
         let Some(route) = route else { return };
         let tell = || {

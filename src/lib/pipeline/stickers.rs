@@ -1,4 +1,4 @@
-//! Stickers of `[agent.stickers]`: what a persona is told of them, and how one goes out.
+//! Stickers of `[agent.stickers]`: their description for a persona, and sending one.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::text::{shorten, visible};
 
 /// Characters of a description in the prompt: a set may have 120 stickers.
 const DESCRIBED: usize = 120;
-/// Names that are told when there is no sticker of the one that was asked for.
+/// The number of names that are listed when a requested sticker does not exist.
 const NAMED: usize = 60;
 
 impl Pipeline {
@@ -113,7 +113,7 @@ impl Pipeline {
         }))
     }
 
-    /// Returns what becomes of a sticker that the agent sends in addition to its answer.
+    /// Returns how a sticker is sent that the agent sends in addition to its answer.
     pub(super) async fn send_sticker(&self, envelope: &Envelope, set: &str, name: &str) -> Outcome {
         let Some((channel, _)) = self.channel(envelope) else {
             return refused(envelope, "its channel is off");

@@ -1,23 +1,23 @@
-//! Sub-agents: a turn starts them, each works in a separate lane, and the turn hears once of their
-//! end: as the result of the call that waits for it, or by an input when the last of a run has ended.
+//! Sub-agents: a turn starts them, each works in a separate lane, and the turn is informed once of their end: by the result
+//! of the call that waits for it, or by an input when the last one of a run has ended.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::Pipeline;
 use super::persist::Recorded;
 use super::schedule::slots::Handle;
-use super::{Pipeline, Signal};
 use crate::agent::{Sent, SubagentRequest, SubagentSpawner};
 use crate::message::{Bounds, Envelope, Sender, SessionKey, Source, Task, Trust};
 use crate::provider::BoxFuture;
-use crate::queue::{Arrival, Ending, Subagent, Verdict};
+use crate::queue::{Ending, Subagent};
 use crate::{clock, text};
 
 /// Sub-agents of one run that may work at once.
 const MOST: i64 = 8;
 /// Characters of an answer that the parent of a sub-agent reads.
 const ANSWER: usize = 12_000;
-/// How often it is looked whether one has ended, in addition to being told.
+/// How often ended sub-agents are checked for, in addition to notifications.
 const LOOK: Duration = Duration::from_secs(2);
 
 /// Sends the sub-agents of one turn.
@@ -26,7 +26,7 @@ pub(super) struct Sending {
     /// What the turn answers.
     envelope: Envelope,
     run_id: String,
-    /// The model of the turn: it continues with what they bring.
+    /// The model of the turn, which continues with their results.
     model: String,
     /// Whether the turn may see what is the owner's alone.
     owners_alone: bool,
@@ -97,13 +97,8 @@ impl Sending {
         }
         let now = clock::now_ms();
         let envelope = self.envelope(id, request, waits, now);
-        let arrival = Arrival::new(id, Verdict::Accept(vec![envelope]));
-        let (accepted, _) = queue
-            .accept(vec![arrival], None, now)
-            .await
-            .map_err(failed)?;
-        let _ = self.pipeline.signals.send(Signal::Accepted(accepted));
-        Ok(())
+        let accepted = self.pipeline.accept_once(envelope).await;
+        accepted.map(drop).map_err(failed)
     }
 
     /// Returns the input that a sub-agent is. The report of its end goes to whoever sent it.
@@ -149,11 +144,7 @@ impl Sending {
         let sender = Sender::new(own.clone(), request.label);
         Envelope {
             from_owner: of_parent.from_owner,
-            trust: if request.untrusted {
-                Trust::Other
-            } else {
-                Trust::Owner
-            },
+            trust: Trust::of(request.untrusted),
             model: request.model,
             budget_usd: request.budget_usd,
             task: Some(Box::new(task)),

@@ -4,7 +4,7 @@ use super::{name, plain};
 use crate::message::Block;
 use crate::trust::fence;
 
-/// A file as the model is told of it.
+/// A file as it is described to the model.
 #[derive(Debug, Clone, Copy)]
 pub struct Label<'a> {
     /// What a person calls it, such as `voice message`.

@@ -10,7 +10,7 @@ use crate::config::{Loaded, Origin, ROLES};
 use crate::skills::{Off, Why};
 use crate::text::hidden_chars;
 
-/// The files that are looked through for hidden characters, in addition to prompts and those of tiers.
+/// The files that are checked for hidden characters, in addition to prompts and files of tiers.
 const FILES: [&str; 7] = [
     "SOUL.md",
     "IDENTITY.md",
@@ -153,7 +153,7 @@ fn unseen(sources: &Sources, loaded: &Loaded) -> Vec<Remark> {
             String::new()
         };
         let words =
-            format!("{name} has a character that nobody sees and the model reads: {first}{more}");
+            format!("{name} has an invisible character that the model reads: {first}{more}");
         Some(Remark {
             about: About::Hidden,
             path: Some(path),
@@ -204,7 +204,7 @@ fn prompts(sources: &Sources, loaded: &Loaded) -> Vec<Remark> {
             Remark {
                 about: About::Prompt,
                 words: format!(
-                    "agent.roles names {name}, and there is no prompts/{name}.md with words in it"
+                    "agent.roles names {name}, but there is no prompts/{name}.md with text in it"
                 ),
                 path: Some(
                     sources

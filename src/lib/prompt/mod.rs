@@ -1,8 +1,8 @@
 //! The model's input in addition to the conversation.
 //!
-//! The system text is made of files that change rarely, most stable first, so that it and
-//! everything after it stays in the vendor's cache. What changes with every message (the time,
-//! who speaks) is the head of that message and stays in the transcript as it was sent.
+//! The system text is made of files that change rarely, the most stable first, so that it and everything after it stays in
+//! the vendor's cache. What changes with every message (the time, the sender) is in the header of that message and stays in
+//! the transcript as it was sent.
 
 mod attachment_label;
 mod budget;
@@ -180,11 +180,6 @@ fn background(envelope: &Envelope, marker: &str) -> Option<(Block, Provenance)> 
         };
         (Block::context(text), provenance)
     })
-}
-
-/// Returns what was remembered that bears on a message, as it is before the words.
-pub fn recalled(text: String) -> Block {
-    Block::context(text)
 }
 
 /// Returns what a conversation heard since its last turn; `None` when that is nothing.

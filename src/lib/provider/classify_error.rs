@@ -1,6 +1,6 @@
-//! Sorts the errors of all vendors: HTTP status and the body's codes and words become an [`Error`].
+//! Classifies the errors of all vendors: HTTP status, codes and text of the body become an [`Error`].
 //!
-//! In one place for all vendors, because compatible servers mix their habits freely.
+//! In one place for all vendors, because compatible servers mix their conventions.
 
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! Providers (vendors' APIs) behind one trait: neutral messages in, neutral answer out, one attempt a call.
 //!
-//! Retry and fallback are above (`llm/`), money in `cost/`; what a vendor calls things stays in its
-//! file. [`repair()`] makes any list of messages a valid request before it is sent.
+//! Retry and fallback are above (`llm/`), costs in `cost/`; a vendor's names stay in its file. [`repair()`] makes any list
+//! of messages a valid request before it is sent.
 
 pub mod anthropic;
 mod api_key;
@@ -162,6 +162,10 @@ pub enum Error {
         status: u16,
         message: String,
     },
+    /// A web page came: the address is wrong, or it is of what stands before the server, as the sign-in page of a hotel's network
+    /// or the maintenance page of a proxy is.
+    #[error("{host} answered {status}: a web page came instead of an answer: is base_url right?")]
+    WebPage { host: String, status: u16 },
     /// The vendor will not take this request as it is (other 4xx).
     #[error("{host} rejected the request ({status}): {message}")]
     Rejected {
@@ -188,10 +192,13 @@ impl Error {
         )
     }
 
-    /// Returns true when a web page or a redirect came: with a right address, it is of what stands before the server, as the
-    /// sign-in page of a hotel's network does.
+    /// Returns true when, with a right address, it is not the server itself that answered.
     pub fn is_in_the_way(&self) -> bool {
-        matches!(self, Error::Missing { status, .. } if *status < 400)
+        match self {
+            Error::WebPage { .. } => true,
+            Error::Missing { status, .. } => *status < 400,
+            _ => false,
+        }
     }
 
     /// Returns how long the vendor asked us to wait.

@@ -1,4 +1,4 @@
-//! An assistant message while it is received: its parts, its tokens, and why it stopped.
+//! An assistant message while it is received: its parts, its token counts, and its stop reason.
 
 use std::collections::HashSet;
 

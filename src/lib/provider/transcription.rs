@@ -145,7 +145,7 @@ mod tests {
                 Reply::raw(200, "text/html", "<html>"),
                 false,
                 false,
-                "a web page came instead of an answer",
+                "the answer is a web page",
             ),
         ] {
             let (answer, _) = answered(reply).await;

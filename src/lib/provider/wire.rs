@@ -1,4 +1,4 @@
-//! What every request needs, whatever the vendor: turns merged by role, and names and ids that vendors take.
+//! For requests to all vendors: turns merged by role, and names and ids that vendors accept.
 
 use std::borrow::Cow;
 
@@ -18,10 +18,7 @@ pub(super) struct Turn<'a> {
 
 impl<'a> Turn<'a> {
     pub(super) fn calls(&self) -> impl Iterator<Item = &'a ToolCall> {
-        self.blocks.iter().filter_map(|block| match block {
-            Block::ToolCall(call) => Some(call),
-            _ => None,
-        })
+        self.blocks.iter().filter_map(|block| block.tool_call())
     }
 
     /// Returns the results of a user's turn in the order of `calls`, the ones of unknown calls first.

@@ -1,5 +1,5 @@
-//! After a takeover: what another machine may have answered and sent without this queue knowing. Its copies are marked
-//! "(resent)", as those of a part whose arrival nobody knows.
+//! After a takeover: answers that the other machine may have sent without this queue knowing. They are marked "(resent)", like
+//! parts with an unknown outcome.
 
 use std::path::Path;
 

@@ -1,8 +1,7 @@
-//! Approvals as rows: what the owner is asked before it is done, and their word.
+//! Approvals as rows: requests to the owner, and the decisions.
 //!
-//! A request is bound to one call of one input and to the digest of everything that call would use. Its
-//! yes is used once ([`Store::use_up`]), within its time; what is bound to anything else is another
-//! request.
+//! A request is bound to one call of one input and to the digest of everything that the call would use. An approval is used
+//! once ([`Store::use_up`]), before it expires; anything else is another request.
 
 use std::path::Path;
 

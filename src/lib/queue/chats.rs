@@ -1,4 +1,4 @@
-//! Chats of clients that send all of a chat each time: which conversation each continues with.
+//! Clients that send the whole chat each time: which conversation each chat continues.
 
 use super::Store;
 use crate::db;

@@ -1,5 +1,4 @@
-//! Context notes, what a session heard and did not answer: words in a group that were not for us, an answer of ours
-//! that was lost. The next turn of the session reads it.
+//! Context notes for the next turn of a session: group messages that were not addressed to us, and answers that were lost.
 
 use rusqlite::Connection;
 use serde::{Deserialize, Serialize};

@@ -1,7 +1,8 @@
-//! `/continue`, conversations that were taken up in another place: which one what is said in a place belongs to.
+//! `/continue`: which conversation messages in a place belong to, when a conversation was continued in another place.
 //!
-//! A place is the conversation that it would have by itself. Only what its owner says goes to another one: who is not an owner
-//! any more has their own again, and nothing continues in one that is not the owner's alone any more.
+//! A place is named by the conversation that it has by default. Only messages of an owner go to another conversation: a person
+//! who is no longer an owner has their own again, and no place continues a conversation that no longer belongs to the owner
+//! alone.
 
 use std::path::Path;
 

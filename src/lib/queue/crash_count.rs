@@ -1,4 +1,4 @@
-//! Turns that died with the daemon: how often, how long each waits before its next retry, and when it is given up.
+//! Turns that were running in a crash: how often, the pause before the next retry, and when a turn is given up.
 
 use crate::db::Statements;
 use rusqlite::Connection;

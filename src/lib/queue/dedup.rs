@@ -1,4 +1,4 @@
-//! Deduplication of inputs: the key of each that was taken in or refused is remembered, so that the same again has no effect.
+//! Deduplication of inputs: the keys of accepted and refused inputs are stored, so that a repeated input has no effect.
 
 use rusqlite::Connection;
 

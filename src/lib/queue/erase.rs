@@ -1,4 +1,4 @@
-//! Erases words permanently: the caller holds the daemon's lock.
+//! Erases text permanently: the caller holds the daemon's lock.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Accepted inputs: taking them in, starting and finishing their turns.
+//! Accepted inputs: accepting them, starting and finishing their turns.
 
 use rusqlite::{Connection, Row};
 
@@ -64,7 +64,7 @@ pub struct Accepted {
     pub attempts: i64,
     /// The run it was part of when the daemon ended: inputs of one run stay one turn.
     pub run_id: Option<String>,
-    /// When it continues by itself, milliseconds since 1970 UTC; `None` = it is not suspended.
+    /// When it is woken, milliseconds since 1970 UTC; `None` = it is not suspended.
     pub wake_at: Option<i64>,
     /// What it waits for, or last waited for.
     pub suspended: Option<Suspended>,

@@ -1,20 +1,20 @@
-//! `queue.db`: what was accepted and what is to be said, the record of the message path.
+//! `queue.db`: accepted messages and pending replies, the record of the message path.
 //!
-//! | table | holds |
+//! | table | content |
 //! |---|---|
-//! | `seen` | keys of inputs looked at, 14 days: the same input twice is one; of a command also the digest of what it says |
+//! | `seen` | keys of known inputs, for 14 days, so that a repeated input is one; of a command also the digest of its content |
 //! | `offsets` | where the next poll of a bot begins |
 //! | `inbox` | accepted inputs: `pending → running → done \| dead`; one that is suspended is `pending` until `wake_at` |
-//! | `notes` | what a session heard and did not answer: its next turn reads it |
-//! | `routes` | where the people of a session were last heard |
-//! | `continued` | conversations that the owner took up in another place, see `/continue` |
+//! | `notes` | context notes of a session, read by its next turn |
+//! | `routes` | the chat in which the people of a session wrote last |
+//! | `continued` | conversations that the owner continued in another place, see `/continue` |
 //! | `shown` | messages to be removed again: progress, previews |
-//! | `approvals` | what the owner is asked: `pending → approved → used`, or `denied`, `expired`, `withdrawn` |
-//! | `grants` | what they allowed for the rest of a conversation |
-//! | `tasks` | what plans are made of: `blocked → ready → done \| dead \| cancelled` |
-//! | `outbox` | rendered parts: `pending → sending → sent`, `unknown` when nobody can say, `dead` |
+//! | `approvals` | requests to the owner: `pending → approved → used`, or `denied`, `expired`, `withdrawn` |
+//! | `grants` | what the owner allowed for the rest of a conversation |
+//! | `tasks` | tasks of plans: `blocked → ready → done \| dead \| cancelled` |
+//! | `outbox` | rendered parts: `pending → sending → sent`, `unknown` when the outcome is unknown, `dead` |
 //!
-//! Each promise is one transaction: accept (key + input + offset), start (run + attempt), finish
+//! Each step is one transaction: accept (key + input + offset), start (run + attempt), finish
 //! (done + parts to send), sending, sent. Rows in state `dead` are the dead letters.
 
 mod after_takeover;
@@ -76,7 +76,7 @@ use crate::message::{ChatRef, Route};
 
 /// How long keys of inputs and finished rows are kept (specification §3).
 pub const KEEP: Duration = Duration::from_secs(14 * 24 * 3600);
-/// Dead letters are kept this long: a quarter of a year, so that anyone who looks seldom sees them.
+/// How long dead letters are kept: a quarter of a year, so that people who look rarely still see them.
 const KEEP_DEAD_MS: i64 = 90 * 24 * 3_600_000;
 /// The queue, for the one process that owns it.
 #[derive(Clone)]
@@ -163,7 +163,8 @@ impl Store {
     }
 
     /// Returns how many inputs are not answered, and how many parts not sent, of what needs no channel
-    /// but these. Inputs that are suspended beyond `soon` (milliseconds since 1970 UTC) are not counted.
+    /// but these. Inputs that are suspended beyond `soon` (milliseconds since 1970 UTC) are not counted, nor what cannot begin
+    /// before them: all that waits behind them in their lane but a choice of the model.
     ///
     /// # Errors
     /// See [`db::Error`].
@@ -174,8 +175,11 @@ impl Store {
     ) -> Result<(i64, i64), db::Error> {
         self.writer
             .read(move |connection| {
-                let inputs = "SELECT count(*) FROM inbox WHERE state IN ('pending', 'running')
-                     AND coalesce(envelope ->> '$.route.channel', '') = ?1 AND coalesce(wake_at, 0) <= ?2";
+                let inputs = "SELECT count(*) FROM inbox i WHERE state IN ('pending', 'running')
+                     AND coalesce(envelope ->> '$.route.channel', '') = ?1 AND coalesce(wake_at, 0) <= ?2
+                     AND NOT (state = 'pending' AND coalesce(envelope ->> '$.command.name', '') <> 'model' AND EXISTS
+                         (SELECT 1 FROM inbox ahead WHERE ahead.state = 'pending' AND ahead.wake_at > ?2
+                              AND ahead.session_key = i.session_key))";
                 let mut inbox = connection.one(inputs, ("", soon), |row| row.get::<_, i64>(0))?;
                 let parts = "SELECT count(*) FROM outbox WHERE state IN ('pending', 'sending', 'unknown') AND channel = ?1";
                 let tasks = "SELECT count(*) FROM tasks t JOIN inbox i ON i.id = t.inbox_id

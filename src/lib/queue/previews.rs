@@ -1,5 +1,5 @@
-//! Messages that are shown while a turn runs. They are written down so that a daemon that dies leaves
-//! no "Thinking" behind forever; a crash before this is on disk may.
+//! Messages that are shown while a turn runs. They are recorded, so that a "Thinking" message is removed after a crash, except
+//! when the crash comes before the record is on disk.
 
 use super::{Store, route};
 use crate::db;

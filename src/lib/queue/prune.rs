@@ -1,4 +1,4 @@
-//! Old rows go, without a look at all the others: there may be a million of them, and every message waits meanwhile.
+//! Deletes old rows without reading all others: there may be a million of them, and every message waits meanwhile.
 
 use rusqlite::Connection;
 

@@ -1,4 +1,4 @@
-//! The way back to people: where each session was last heard.
+//! The chat in which the people of each session wrote last.
 
 use rusqlite::Connection;
 

@@ -1,5 +1,5 @@
-//! Sub-agents in the queue. Each is an input; its end is reported to its parent in the very transaction that
-//! records it, so it is told once, whatever is killed.
+//! Sub-agents in the queue. Each is an input; its end is reported to its parent in the transaction that records it, so it is
+//! reported once, whatever is killed.
 
 use rusqlite::{Connection, Row};
 

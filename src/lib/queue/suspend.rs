@@ -1,5 +1,5 @@
-//! Turns that are suspended: they have no task and no slot, only a row that says when they continue. That is a
-//! time (`wake_at`); the code that suspended them may know sooner that what they wait for is there.
+//! Suspended turns: they have no task and no slot, only a row with the time at which they continue (`wake_at`). The code that
+//! suspended them may wake them earlier.
 //!
 //! A turn that died with the daemon is suspended as well, see [`super::crash_count`].
 
@@ -29,7 +29,7 @@ pub enum WaitsOn {
 pub struct Suspended {
     /// Since when it waits, milliseconds since 1970 UTC; over all its tries.
     pub since: i64,
-    /// When it continues by itself, milliseconds since 1970 UTC.
+    /// When it is woken, milliseconds since 1970 UTC.
     pub wake_at: i64,
     /// What it waits for, in plain words for its sender.
     pub waits_for: String,
@@ -69,6 +69,19 @@ impl Store {
             .await
     }
 
+    /// Lets turns that wait for a model be tried at `now`, whatever they found out before: of a daemon that ends when it has
+    /// nothing to do, a start is the next try.
+    ///
+    /// # Errors
+    /// See [`db::Error`].
+    pub async fn try_models_at(&self, now: i64) -> Result<(), db::Error> {
+        let sql = "UPDATE inbox SET wake_at = ?1, suspended = json_set(suspended, '$.wake_at', ?1)
+             WHERE state = 'pending' AND wake_at > ?1 AND suspended ->> '$.on.model' IS NOT NULL";
+        self.writer
+            .write(move |connection| connection.run(sql, [now]))
+            .await
+    }
+
     /// Notes that a running turn only waits for somebody, or works again. A crash may lose it.
     ///
     /// # Errors
@@ -82,7 +95,11 @@ impl Store {
     }
 }
 
-/// Returns false for a queue that an older release left.
-pub(super) fn is_known(connection: &Connection) -> rusqlite::Result<bool> {
-    connection.column_exists(None, "inbox", "suspended")
+/// Returns the column that says what the turn of an input waits for; a queue that an older release left has none.
+pub(super) fn column(connection: &Connection) -> rusqlite::Result<&'static str> {
+    let is_known = connection.column_exists(None, "inbox", "suspended")?;
+    Ok(match is_known {
+        true => "CASE WHEN wake_at IS NOT NULL THEN suspended END",
+        false => "NULL",
+    })
 }

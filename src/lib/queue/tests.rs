@@ -1,5 +1,7 @@
 use super::*;
-use crate::message::{Button, ChatRef, Envelope, Route, Sender, SessionKey, Source, Trust};
+use crate::message::{
+    Button, ChatRef, Command, Envelope, Route, Sender, SessionKey, Source, Trust,
+};
 
 fn envelope(id: &str) -> Envelope {
     let sender = Sender {
@@ -539,4 +541,83 @@ async fn inputs_of_one_run_start_end_and_come_back_together() {
             .map(|done| done.parts.len()),
         Some(1)
     );
+}
+
+#[tokio::test]
+async fn what_waits_behind_a_suspended_turn_is_not_left_to_do() {
+    let (_dir, store) = store().await;
+    let of = |id: &str, session: &str, command| {
+        let own = envelope(id);
+        Arrival {
+            verdict: Verdict::Accept(vec![Envelope {
+                session_key: SessionKey(session.to_owned()),
+                command,
+                ..own
+            }]),
+            ..arrival(id)
+        }
+    };
+    let lane = envelope("a").session_key.0;
+    let model = Command::Model { choice: None };
+    store
+        .accept(
+            vec![
+                of("a", &lane, None),
+                of("behind", &lane, None),
+                of("elsewhere", "agent:agent:telegram:dm:2", None),
+                of("choice", &lane, Some(model)),
+            ],
+            None,
+            10,
+        )
+        .await
+        .expect("accept");
+    let left = async || {
+        let left = store.unfinished(vec!["telegram".to_owned()], 1_000).await;
+        left.expect("counted").0
+    };
+    assert_eq!(left().await, 4);
+    let first = ["a".to_owned()];
+    let session = SessionKey(lane);
+    store
+        .start_run("r1", &session, &first)
+        .await
+        .expect("start");
+    assert_eq!(left().await, 4, "the lane goes on");
+    let mut waits = Suspended {
+        since: 10,
+        wake_at: 60_000,
+        waits_for: "The model".to_owned(),
+        detail: "503".to_owned(),
+        on: WaitsOn::Time,
+        tries: 1,
+        faults: 0,
+    };
+    assert!(store.suspend(&first, &waits).await.expect("suspended"));
+    assert_eq!(left().await, 2, "another lane, and a choice of the model");
+    store
+        .start_run("r1", &session, &first)
+        .await
+        .expect("start");
+    waits.wake_at = 500;
+    assert!(store.suspend(&first, &waits).await.expect("suspended"));
+    assert_eq!(left().await, 4, "it goes on soon");
+    // Of what waits for a model a start can be the next try; a time is waited for.
+    for (on, expected) in [
+        (WaitsOn::Time, 2),
+        (WaitsOn::Model("primary".to_owned()), 4),
+    ] {
+        store
+            .start_run("r1", &session, &first)
+            .await
+            .expect("start");
+        waits = Suspended {
+            wake_at: 60_000,
+            on,
+            ..waits
+        };
+        assert!(store.suspend(&first, &waits).await.expect("suspended"));
+        store.try_models_at(20).await.expect("written");
+        assert_eq!(left().await, expected, "{:?}", waits.on);
+    }
 }

@@ -1,5 +1,5 @@
-//! Everything in `queue.db` about one run: its inputs, the sub-agents it sent, what the owner was asked, what went
-//! out. For anybody who may read it; needs no daemon.
+//! Everything in `queue.db` about one run: its inputs, sub-agents, approval requests and deliveries. For any process that can
+//! read it; needs no daemon.
 
 use std::path::Path;
 
@@ -20,7 +20,7 @@ pub struct Trace {
     pub run_id: Option<String>,
     /// What it answers, in order.
     pub inputs: Vec<Traced>,
-    /// The sub-agents that it sent, and those of whose end it is notified.
+    /// The sub-agents that it started, and those whose end is reported to it.
     pub children: Vec<Traced>,
     /// What the owner was asked, in order.
     pub approvals: Vec<Asking>,
@@ -43,7 +43,7 @@ pub struct Traced {
     pub attempts: i64,
     /// When it ended, milliseconds since 1970 UTC.
     pub finished_at: Option<i64>,
-    /// What its caller was notified.
+    /// What its caller was told.
     pub result: Option<Reply>,
     /// Whether untrusted text may be in its answer.
     pub tainted: bool,
@@ -181,11 +181,7 @@ fn inputs(connection: &Connection, which: &str, values: &[&str]) -> rusqlite::Re
     } else {
         "0"
     };
-    let suspended = if suspend::is_known(connection)? {
-        "CASE WHEN wake_at IS NOT NULL THEN suspended END"
-    } else {
-        "NULL"
-    };
+    let suspended = suspend::column(connection)?;
     let sql = format!(
         "SELECT envelope, state, reason, run_id, attempts, finished_at, result, {tainted}, {suspended} FROM inbox WHERE {which} ORDER BY seq"
     );

@@ -1,7 +1,7 @@
-//! A control group (version 2, cgroups(7)) for each command: the kernel bounds memory and number of everything in it
-//! together, and ends all of it at once.
+//! A control group (version 2, cgroups(7)) for each command: the kernel limits the memory and the number of all its
+//! processes together, and ends them at once.
 //!
-//! It needs a part of the tree that is the daemon's own, which `Delegate=memory pids` of its unit gives it:
+//! It needs a delegated part of the tree, which the daemon gets by `Delegate=memory pids` of its unit:
 //!
 //! ```text
 //! /sys/fs/cgroup/…/agent-daemon.service/   hands its controllers down, and so may hold no process itself
@@ -9,17 +9,18 @@
 //!   command-7/    one command; gone when it is over, or with the next one when a process was slow to die
 //! ```
 //!
-//! Elsewhere (version 1, a terminal, most containers) nothing is made and `memory` watches the sum.
+//! Elsewhere (version 1, a terminal, most containers) there is none, and `memory` monitors the total.
 
 use std::fs;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
 
 use nix::sys::signal::Signal;
+use parking_lot::Mutex;
 
 use super::mount_root::MAX_PROCESSES;
 use super::{Status, memory};
@@ -213,7 +214,7 @@ impl Group {
 impl Drop for Group {
     fn drop(&mut self) {
         self.kill();
-        let mut left = LEFT.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut left = LEFT.lock();
         left.push(std::mem::take(&mut self.dir));
         left.retain(|dir| {
             (self.kernel.remove)(dir).is_err_and(|error| error.kind() != io::ErrorKind::NotFound)

@@ -2,8 +2,8 @@
 //!
 //! [`compute`] starts our own executable again with a hidden argument, and a file as its standard
 //! input. That process calls [`compute_main`], which reads the bytes, gives up every system call
-//! next to memory and its open pipe, and only then looks at them. No file, no network, no process
-//! is in its reach; no namespaces and no Landlock are needed for that.
+//! except those for memory and its open pipe, and only then parses them. It can reach no file, no network and no
+//! process; this needs no namespaces and no Landlock.
 
 use std::collections::BTreeMap;
 use std::fs::File;

@@ -1,4 +1,4 @@
-//! Finds out, once a process, which walls this machine lets us build, by building them.
+//! Detects once per process which sandbox this machine supports, by building it.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;

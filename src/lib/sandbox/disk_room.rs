@@ -1,4 +1,4 @@
-//! The room that a command leaves on disk: what it unpacks must not take the daemon's.
+//! Monitors the disk space that a command leaves, so that the daemon keeps its reserve.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

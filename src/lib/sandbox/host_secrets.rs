@@ -11,10 +11,10 @@ use std::io::{BufRead, BufReader, PipeReader, PipeWriter, Read, Write};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
 
 use nix::errno::Errno;
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
+use parking_lot::Mutex;
 
 use super::mount_root::{Named, Paths};
 use super::{At, Failure, Plan, syscalls};
@@ -128,7 +128,7 @@ static SURVEY: Mutex<Option<Survey>> = Mutex::new(None);
 /// Returns the files and directories in the shown system directories that others may not read. They are looked for the first
 /// time, and when something changed there: 1,500 system calls.
 pub(super) fn closed() -> Vec<PathBuf> {
-    let mut survey = SURVEY.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut survey = SURVEY.lock();
     let survey = survey.get_or_insert_default();
     survey.update(&SEARCHED);
     survey.closed.clone()

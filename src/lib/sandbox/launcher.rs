@@ -1,4 +1,4 @@
-//! The launcher's side: from the plan on stdin to the shell, and what watches over it.
+//! The launcher's side: from the plan on stdin to the shell, and its supervision.
 
 use std::convert::Infallible;
 use std::ffi::CString;
@@ -97,7 +97,7 @@ impl Pipes {
             return Err("not for these walls").at("read the plan");
         }
         if plan.service {
-            // Both are sockets. Anyone who shuts the second one down from inside ends only itself.
+            // Both are sockets. A command that shuts the second one down ends only itself.
             let step = "arrange the sockets";
             dup2_stdin(std::io::stdout()).at(step)?;
             dup2_stderr(self.daemon.get_ref()).at(step)?;

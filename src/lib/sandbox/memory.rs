@@ -1,8 +1,8 @@
-//! Memory of all processes of a command together, where there are no control groups (`cgroup`): other limits of the
-//! kernel bind each process alone.
+//! The memory of all processes of a command together, where there are no control groups (`cgroup`): other limits of the
+//! kernel apply to each process alone.
 //!
-//! What they hold for themselves is summarized. Shared memory (`memfd_create`, shared mappings, System V) belongs to no
-//! process: what of it has come on the machine since the command began counts as the command's.
+//! Private memory is added up. Shared memory (`memfd_create`, shared mappings, System V) belongs to no process: all that was
+//! created on the machine since the command began counts as the command's.
 
 use std::fs;
 use std::time::{Duration, Instant};

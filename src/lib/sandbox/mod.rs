@@ -1,8 +1,7 @@
-//! Runs the agent's commands where they can do little harm, and opens files that must stay inside
-//! one directory.
+//! Runs the agent's commands in a sandbox, and opens files that must stay inside one directory.
 //!
 //! [`run()`] starts our own executable again as a launcher ([`launcher_main`]), which builds the
-//! walls and then becomes `/bin/sh -c`. Three pipes join the two; nothing goes through argv or the
+//! sandbox and then becomes `/bin/sh -c`. Three pipes join the two; nothing goes through argv or the
 //! environment, because a command may be long or secret:
 //!
 //! ```text
@@ -21,7 +20,7 @@
 //! itself reaps, inside an outer Landlock domain that lets it kill all of the command's processes
 //! and nothing else.
 //!
-//! A service ([`serve()`]) is a command that is talked to while it runs. Two of the pipes are sockets then:
+//! A service ([`serve()`]) is a command that exchanges messages while it runs. Two of the pipes are sockets then:
 //! stdout is its stdin and stdout, and what comes back on the launcher's stdin is its stderr.
 //!
 //! A command has a network of its own with nothing in it but a loopback. Where the plan has an [`NetworkExit`], the
@@ -29,10 +28,10 @@
 //! what the command connects to is accepted by the daemon. No process of ours is inside, no path leads out, and
 //! when the command ends its network is gone with the listener's last peer.
 //!
-//! Between the two lines time may pass: [`Ahead`] keeps one launcher that has read the first line and knows no more.
-//! It is used for one command, like any other.
+//! The second line may come later: [`Ahead`] keeps one launcher that has read only the first line. It serves one command,
+//! like any other.
 //!
-//! Where the daemon has control groups, a command enters one of its own (`cgroup`), its launcher does not.
+//! Where the daemon has control groups, each command enters its own (`cgroup`); its launcher does not.
 //!
 //! In addition to commands, [`compute()`] runs code of our own on hostile bytes, in a process that can do
 //! nothing else (`pure`).
@@ -71,7 +70,7 @@ pub use network_exit::{EXIT_PORT, NetworkExit};
 pub use prepared::Ahead;
 pub use program::Program;
 pub use read_only_guard::will_write;
-pub use run::{run, run_at, set_launcher};
+pub use run::{run, set_launcher};
 pub use service::{Life, Service, serve, serve_at};
 
 /// The hidden first argument with which a program of ours must call [`launcher_main`] before it

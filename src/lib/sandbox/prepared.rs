@@ -1,16 +1,17 @@
 //! One launcher that is ready for the next command, so that a command does not wait for its namespaces.
 //!
-//! It has read the first of its two lines, which is the same for every command, and has made of it what any launcher
-//! does before it reads the second one: its namespaces, copies of the machine's mounts, an empty network. What a command
-//! may see and do, where paths lead and what is to be masked is told and looked up when there is a command. It serves
-//! one; the next gets a new one, or starts its own. Without commands none is kept: it holds some memory, and mounts.
+//! It has read the first of its two lines, which is the same for every command, and has done what any launcher does before it
+//! reads the second one: created namespaces, copies of the machine's mounts and an empty network. Permissions, path
+//! resolution and masks are determined when there is a command. It serves one command; the next gets a new one, or starts its
+//! own. Without commands none is kept, because it holds some memory, and mounts.
 
 use std::fs::File;
 use std::os::fd::AsFd;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use super::run::{Launcher, level_for, run_in, walls_of};
@@ -29,7 +30,7 @@ pub struct Ahead(Arc<Mutex<Slot>>);
 #[derive(Default)]
 struct Slot {
     ready: Option<Ready>,
-    /// How many commands there were; anyone who waits for the time to pass sees whether it is still its turn.
+    /// The number of commands so far; a task that waited compares it to see whether it is still current.
     commands: u64,
 }
 
@@ -79,26 +80,26 @@ impl Ahead {
 
     /// Returns the process that is ready, if there is one.
     pub fn process(&self) -> Option<u32> {
-        let mut slot = self.slot();
+        let mut slot = self.0.lock();
         slot.ready.as_mut().and_then(|ready| ready.launcher.id())
     }
 
     /// Returns the launcher that is ready, if it still lives and what it took of the machine is still so.
     fn take(&self) -> Option<Launcher> {
-        let mut ready = self.slot().ready.take()?;
+        let mut ready = self.0.lock().ready.take()?;
         let is_fit = ready.mounts.are_unchanged() && ready.launcher.id().is_some();
         is_fit.then_some(ready.launcher)
     }
 
     /// Starts the next launcher in a moment, and lets it go when no command comes.
     fn prepare_soon(&self) {
-        let mut slot = self.slot();
+        let mut slot = self.0.lock();
         slot.commands += 1;
         let (turn, weak) = (slot.commands, Arc::downgrade(&self.0));
         drop(slot);
         let is_over = move || {
             let ahead = weak.upgrade().map(Ahead)?;
-            let is_turn = ahead.slot().commands == turn;
+            let is_turn = ahead.0.lock().commands == turn;
             is_turn.then_some(ahead)
         };
         tokio::spawn(async move {
@@ -108,17 +109,13 @@ impl Ahead {
             }
             let ready = Ready::new().await;
             match is_over() {
-                Some(ahead) => ahead.slot().ready = ready,
+                Some(ahead) => ahead.0.lock().ready = ready,
                 None => return,
             }
             tokio::time::sleep(KEPT).await;
-            let unused = is_over().and_then(|ahead| ahead.slot().ready.take());
+            let unused = is_over().and_then(|ahead| ahead.0.lock().ready.take());
             drop(unused);
         });
-    }
-
-    fn slot(&self) -> std::sync::MutexGuard<'_, Slot> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

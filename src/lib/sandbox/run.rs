@@ -59,7 +59,7 @@ pub async fn run(
     on_output: &(dyn Fn(&[u8]) + Send + Sync),
 ) -> Result<Outcome, Error> {
     let level = level_for(&spec).await?;
-    run_at(&level, spec, cancel, on_output).await
+    run_in(walls_of(&level)?, None, spec, cancel, on_output).await
 }
 
 /// Returns the best level for a command.
@@ -83,19 +83,6 @@ pub(super) fn walls_of(level: &Level) -> Result<Walls, Error> {
         Level::Off => Ok(Walls::Off),
         Level::Refused(why) => Err(Error::Refused(why.clone())),
     }
-}
-
-/// Runs a command at this level, whatever the machine has.
-///
-/// # Errors
-/// As [`run`].
-pub async fn run_at(
-    level: &Level,
-    spec: Spec,
-    cancel: CancellationToken,
-    on_output: &(dyn Fn(&[u8]) + Send + Sync),
-) -> Result<Outcome, Error> {
-    run_in(walls_of(level)?, None, spec, cancel, on_output).await
 }
 
 /// Runs a command behind these walls, by a launcher that is ready for them, if there is one.
@@ -353,7 +340,7 @@ impl Running {
     }
 
     /// Lets go of the launcher, which kills what is left and ends, and takes the last output. A
-    /// launcher that takes too long continues by itself: at level `landlock` it alone knows whom to kill.
+    /// launcher that takes too long is left running: at level `landlock` it alone knows which processes to kill.
     async fn finish(mut self, keep: &mut impl FnMut(&[u8])) {
         drop(self.child.stdin.take());
         let ended = timeout(

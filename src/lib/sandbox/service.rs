@@ -1,5 +1,5 @@
-//! The daemon's side of a service: a command behind its walls that is talked to while it runs, and that
-//! ends, with everything it started, when the daemon lets go of it or dies.
+//! The daemon's side of a service: a command in the sandbox that exchanges messages while it runs, and that ends, with
+//! everything it started, when the daemon drops it or dies.
 
 use std::os::fd::OwnedFd;
 use std::process::Stdio;

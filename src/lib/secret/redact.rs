@@ -1,4 +1,4 @@
-//! Redaction: takes every known secret out of a text, in each form in which it may stand there.
+//! Redaction: removes every known secret from a text, in each form in which it may occur.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};

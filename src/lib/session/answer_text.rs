@@ -1,5 +1,5 @@
-//! The text of an answer for people. A persona answers with a plan, as JSON; of it only the messages are words, and neither
-//! thoughts nor the form are to be found or remembered.
+//! The text of an answer for people. A persona answers with a plan, as JSON; only its messages are text, and neither thoughts
+//! nor JSON must be searchable or remembered.
 
 use std::borrow::Cow;
 

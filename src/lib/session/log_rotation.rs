@@ -1,5 +1,4 @@
-//! Decides when the log of a session continues in another file: on a new day, and where a compaction made a large one ready to be
-//! left behind.
+//! Decides when the transcript of a session continues in another file: on a new day, and after the compaction of a large one.
 
 use chrono::NaiveDate;
 

@@ -1,7 +1,7 @@
-//! Conversations: append-only transcripts, the state they add up to, and which key means which.
+//! Conversations: append-only transcripts, the states derived from them, and the keys of sessions.
 //!
 //! ```text
-//! sessions/<sid>.<YYYY-MM-DD>[.N].jsonl   the truth: one event a line, fsynced in groups
+//! sessions/<sid>.<YYYY-MM-DD>[.N].jsonl   authoritative: one event a line, fsynced in groups
 //! sessions/<sid>.state.json               snapshot with `last_seq`; the tail is replayed on it
 //! sessions/sessions.json                  key → session; rebuilt from the transcripts' heads
 //! sessions/archive/                       what was reset, never deleted

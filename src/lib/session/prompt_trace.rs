@@ -1,5 +1,5 @@
-//! What a turn began with: sizes, places and scores, for the one who asks later why it answered as it did. No words
-//! of a conversation are here, and nothing of it is ever sent to a model.
+//! The record of a turn's prompt: sizes, places and scores, for `--explain`. It contains no text of a conversation, and is
+//! never sent to a model.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,5 +1,4 @@
-//! How long the words that tools brought stay readable once their turn is over: as they are, as a gist, or as a note that there
-//! was something.
+//! Shortens tool results of earlier turns: unchanged, as an extract, or as a stub.
 
 use super::state::State;
 use crate::language::summary;

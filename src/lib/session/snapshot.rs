@@ -1,5 +1,5 @@
-//! The snapshot of a session, `sessions/<sid>.state.json`: the state that its transcript adds up to, and the files that it
-//! was made from. It saves reading the whole transcript again; one that does not fit the files is not used.
+//! The snapshot of a session, `sessions/<sid>.state.json`: the state derived from its transcript, and the files from which it
+//! was derived. It saves reading the whole transcript again; a snapshot that does not match the files is not used.
 
 use std::borrow::Cow;
 use std::os::unix::fs::MetadataExt;
@@ -65,8 +65,7 @@ impl Snapshot<'_> {
     /// # Errors
     /// When the file cannot be read.
     pub(super) fn read(dir: &Path, id: &str) -> Result<Option<Self>, sys::Error> {
-        let bytes = atomic::read(&path(dir, id))?;
-        Ok(bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()))
+        atomic::read_valid_json(&path(dir, id))
     }
 
     /// Returns true when the files are those it was made from, but for what was appended since:

@@ -1,4 +1,4 @@
-//! What a transcript adds up to: a pure fold over its events.
+//! The state derived from a transcript: a pure fold over its events.
 //!
 //! The snapshot file is this value as JSON; replaying the events after `last_seq` on it gives
 //! the same value as replaying all of them (tested).

@@ -1,4 +1,4 @@
-//! One session open for work: its transcript files and the state they add up to.
+//! An open session: its transcript files and the state derived from them.
 //!
 //! `sessions/<sid>.<YYYY-MM-DD>[.N].jsonl`, one file a day in the agent's zone, each beginning
 //! with a `session` line; `sessions/<sid>.state.json`, the snapshot.
@@ -85,7 +85,7 @@ impl Session {
                 file = name,
                 length,
                 was,
-                "a transcript is shorter than it was: what is missing is no part of the conversation any more"
+                "a transcript is shorter than before: the missing part no longer belongs to the conversation"
             );
         }
         let (mut state, saved_seq) = fold(dir, &files, snapshot)?;

@@ -202,6 +202,18 @@ impl Skills {
             .into_iter()
             .map(status)
             .collect();
+        statuses.extend(misspelt(&own).map(|off| SkillStatus {
+            name: off.name,
+            path: off.path,
+            description: String::new(),
+            needs: Needs::default(),
+            mistakes: Vec::new(),
+            off: Some(off.why),
+            sha256: Err("it is not read".to_owned()),
+            files: Vec::new(),
+            trusted: None,
+            is_untrusted: false,
+        }));
         statuses.sort_by(|a, b| a.name.cmp(&b.name));
         statuses
     }
@@ -266,6 +278,7 @@ impl Skills {
                 why: Why::Wrong(why.clone()),
             });
         off.extend(trouble);
+        off.extend(misspelt(own));
         skills.sort_by(|a, b| a.name.cmp(&b.name));
         SkillCatalog { skills, off }
     }
@@ -306,6 +319,22 @@ impl Skills {
             (None, Err(_)) => path.display().to_string(),
         }
     }
+}
+
+/// Returns the skills that are off because nobody reads a file of that name.
+fn misspelt(own: &Tree) -> impl Iterator<Item = Off> {
+    own.misspelt_skill_files().map(|entry| {
+        let file = entry.path.file_name().unwrap_or_default();
+        let dir = entry.path.parent().and_then(Path::file_name);
+        Off {
+            name: dir.unwrap_or_default().to_string_lossy().into_owned(),
+            path: entry.path.clone(),
+            why: Why::Wrong(format!(
+                "its file is called {}: rename it to SKILL.md",
+                file.to_string_lossy()
+            )),
+        }
+    })
 }
 
 fn version_of(path: &Path) -> Option<Version> {

@@ -1,4 +1,4 @@
-//! How often each skill was of use, and what became of what the agent proposed.
+//! Usage counts of skills, and the proposals of the agent.
 //!
 //! ```text
 //! state/learned.json   {"v":1,

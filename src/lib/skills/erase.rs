@@ -1,4 +1,4 @@
-//! What `forget --hard` asks of skills: which are the agent's own words, and that what is gone leaves no name behind.
+//! For `forget --hard`: which skills are the agent's own text, and removing the names of deleted ones.
 
 use std::path::Path;
 

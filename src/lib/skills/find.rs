@@ -12,6 +12,8 @@ const MAX_DEPTH: usize = 8;
 /// The most that is looked at below one directory.
 const MAX_ENTRIES: usize = 10_000;
 
+/// What the file of a skill is called.
+const SKILL_FILE: &str = "SKILL.md";
 /// Where git keeps what files were before.
 const HISTORY: &str = ".git";
 
@@ -54,19 +56,29 @@ impl Tree {
 
     /// Returns every SKILL.md, the least deep first; what is in a history is none.
     pub(super) fn skill_files(&self) -> Vec<&Entry> {
-        let top = self.entries.first().map_or(Path::new(""), |top| &top.path);
-        let is_history = |path: &Path| {
-            path.strip_prefix(top)
-                .unwrap_or(path)
-                .iter()
-                .any(|part| part == HISTORY)
-        };
         let is_skill = |entry: &&Entry| {
-            entry.path.file_name() == Some(OsStr::new("SKILL.md")) && !is_history(&entry.path)
+            entry.path.file_name() == Some(OsStr::new(SKILL_FILE)) && !self.is_history(&entry.path)
         };
         let mut files: Vec<&Entry> = self.entries.iter().filter(is_skill).collect();
         files.sort_by_key(|entry| entry.path.components().count());
         files
+    }
+
+    /// Returns the files that would be a skill's if their names were in capitals: `skill.md`, which nobody reads.
+    pub(super) fn misspelt_skill_files(&self) -> impl Iterator<Item = &Entry> {
+        self.entries.iter().filter(|entry| {
+            let name = entry.path.file_name().unwrap_or_default();
+            name != SKILL_FILE
+                && name.eq_ignore_ascii_case(SKILL_FILE)
+                && !entry.path.with_file_name(SKILL_FILE).exists()
+                && !self.is_history(&entry.path)
+        })
+    }
+
+    fn is_history(&self, path: &Path) -> bool {
+        let top = self.entries.first().map_or(Path::new(""), |top| &top.path);
+        let below = path.strip_prefix(top).unwrap_or(path);
+        below.iter().any(|part| part == HISTORY)
     }
 
     /// Returns what is below `dir`, in order.

@@ -1,4 +1,4 @@
-//! A SKILL.md as text: its head, and what is below.
+//! A SKILL.md as text: its front matter, and the text below.
 
 use std::collections::BTreeMap;
 

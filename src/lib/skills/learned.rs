@@ -1,12 +1,12 @@
-//! Skills that the agent proposes. A draft is a file that its owner reads; what makes it a proposal is the hash in
-//! state/learned.json, which no tool reaches: a draft that is another one than was proposed counts for nothing.
+//! Skills that the agent proposes. A draft is a file that the owner reads; the hash in state/learned.json, which no tool can
+//! reach, makes it a proposal: a draft with another hash has no effect.
 //!
 //! ```text
 //! workspace/skills-proposed/NAME/SKILL.md       the draft
 //! workspace/skills-proposed/NAME/before.md      what the last accepted change replaced
 //! ```
-//! Written down in this order: the draft, its record; then the skill, then the end of its record. A crash between the
-//! last two leaves a proposal that says what is there already, and [`Skills::proposals`] ends it.
+//! Written in this order: the draft, its record; then the skill, then the end of its record. A crash between the last two
+//! leaves a proposal of a skill that is already there, and [`Skills::proposals`] closes it.
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -165,10 +165,8 @@ impl Learned {
 
     /// Returns the file. One that cannot be read is as good as none: it allows nothing.
     pub(super) fn book(&self) -> LearnedFile {
-        let bytes = atomic::read(&self.state).ok().flatten();
-        bytes
-            .and_then(|bytes| serde_json::from_slice(&bytes).ok())
-            .unwrap_or_default()
+        let book = atomic::read_valid_json(&self.state).ok().flatten();
+        book.unwrap_or_default()
     }
 
     /// Changes the file under its lock; it is written when `change` says that it changed something.
@@ -177,11 +175,10 @@ impl Learned {
         durability: Durability,
         change: impl FnOnce(&mut LearnedFile) -> Result<bool, Refused>,
     ) -> Result<(), Refused> {
-        let _lock = lock::lock(&self.state.with_extension("lock"))?;
+        let _lock = lock::lock_beside(&self.state)?;
         let mut book: LearnedFile = atomic::read_json(&self.state)?.unwrap_or_default();
         if change(&mut book)? {
-            let bytes = serde_json::to_vec_pretty(&book).expect("plain data with string keys");
-            atomic::write(&self.state, &bytes, durability)?;
+            atomic::write_json(&self.state, &book, durability)?;
         }
         Ok(())
     }
@@ -285,7 +282,7 @@ impl Skills {
         let root = learned.root()?;
         let changed = |what: &str| Refused::Changed(format!("{what}; nothing was changed"));
         let draft = text_at(&root, &draft_of(name))?
-            .ok_or_else(|| changed("its draft is not there any more"))?;
+            .ok_or_else(|| changed("its draft no longer exists"))?;
         let sha256 = sha256_hex(draft.as_bytes());
         let is_meant = match what {
             Accept::AsProposed => sha256 == record.sha256,
@@ -415,7 +412,7 @@ impl Skills {
             None => {}
         }
         if catalog.off.iter().any(|off| off.name == name) {
-            return taken(format!("a skill {name} is there and off"));
+            return taken(format!("a skill {name} exists and is disabled"));
         }
         if self.bundled_has(name) {
             return Err(Refused::Ships(name.to_owned()));
@@ -423,7 +420,7 @@ impl Skills {
         let dir = self.learned().workspace.join("skills").join(name);
         match dir.symlink_metadata() {
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
-            _ => taken(format!("skills/{name} is there already")),
+            _ => taken(format!("skills/{name} already exists")),
         }
     }
 

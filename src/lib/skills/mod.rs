@@ -15,9 +15,8 @@
 //! ---
 //! # The text
 //! ```
-//! Nothing in a skill is run, no link is followed, and a file of a skill is a text until the model
-//! reads it. A skill of the workspace is the owner's when nobody else could have written it; any other
-//! is off until the owner trusts what it says now, and off again when that changes.
+//! Nothing in a skill is run, and no link is followed. A skill of the workspace is the owner's when nobody else could have
+//! written it; any other is disabled until the owner trusts its current content, and again when that changes.
 
 mod catalog;
 mod counts;

@@ -1,4 +1,4 @@
-//! Who could have written a file: its owner, and whom the modes on the way to it let.
+//! Who could have written a file: its owner, and users with write permission on it or its directories.
 
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;

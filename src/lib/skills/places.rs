@@ -1,5 +1,5 @@
-//! Where a proposal and its skill lie. Commands of the agent may write next to the drafts, so nothing here is read,
-//! written or removed by way of a link.
+//! The paths of a proposal and its skill. Commands of the agent may write next to the drafts, so nothing here is read, written
+//! or removed through a link.
 
 use std::path::{Path, PathBuf};
 

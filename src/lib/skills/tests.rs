@@ -124,6 +124,25 @@ fn a_skill_is_found_at_any_depth_and_ours_goes_before_a_bundled_one() {
 }
 
 #[test]
+fn a_skill_whose_file_is_not_in_capitals_is_off_and_says_so() {
+    let place = Place::new();
+    put_skill(&place.at("tea"), "with both names");
+    for path in ["tea/skill.md", "coffee/skill.md", "coffee/.git/Skill.md"] {
+        put(&place.at(path), skill("coffee", "hot").as_bytes());
+    }
+    let off = place.off("coffee");
+    assert!(
+        off.contains("its file is called skill.md: rename it to SKILL.md"),
+        "{off:?}"
+    );
+    assert!(place.skills.catalog().get("tea").is_some());
+    assert_eq!(place.skills.catalog().off.len(), 1);
+    let statuses = place.skills.statuses();
+    let shown = statuses.iter().map(|one| (&*one.name, one.off.is_some()));
+    assert!(shown.eq([("coffee", true), ("tea", false)]));
+}
+
+#[test]
 fn what_is_written_wrong_is_off_and_the_others_are_on() {
     let place = Place::new();
     put_skill(&place.at("good"), "good");

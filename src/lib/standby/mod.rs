@@ -13,9 +13,10 @@
 //! last copy that was proved.
 //!
 //! A push copies the databases aside first and sends them last: the transcripts in a replica are as new as its queue or newer,
-//! as after a crash. How far channels have read is copied before them, then what waits in spools, and sent behind them: no
-//! message falls between the two. A copy of a replica is made in the same order. Not by Litestream 0.5: next to SQLite's automatic checkpoints it loses rows of its replica permanently
-//! (docs/howto/backup.md has figures).
+//! as after a crash. The read positions of channels are copied before the databases, waiting spool files after them and sent
+//! last, so that no message is lost in between. A copy of a replica is made in the same order. Litestream 0.5 is no
+//! alternative: with SQLite's automatic checkpoints it permanently loses rows of its replica (docs/howto/backup.md has
+//! figures).
 //!
 //! A promotion writes its generation into the replica before it changes anything: a primary that reads a newer one than its own
 //! has been replaced and does not run.
@@ -23,13 +24,15 @@
 mod copy;
 mod needed;
 mod primary;
+mod promotion;
 mod record;
 mod rsync;
 mod waiting;
 
 pub use primary::{Primary, check_successor};
+pub use promotion::Promotion;
 pub use record::{Record, Role, TakeOver, may_run, read};
-pub use waiting::{Promotion, Standby};
+pub use waiting::Standby;
 
 use std::path::{Path, PathBuf};
 
@@ -136,24 +139,11 @@ fn make_dir(dir: &Path) -> Result<(), Error> {
     Ok(made.map_err(sys::Error::at("make", dir))?)
 }
 
-fn damaged(path: &Path, error: &serde_json::Error) -> Error {
-    Error::Damaged {
-        path: path.to_owned(),
-        why: error.to_string(),
-    }
-}
-
 fn read_json<T: serde::de::DeserializeOwned>(path: &Path) -> Result<Option<T>, Error> {
     let bytes = atomic::read(path)?;
     let parsed = bytes.map(|bytes| serde_json::from_slice(&bytes));
-    parsed.transpose().map_err(|error| damaged(path, &error))
-}
-
-fn write_json<T: Serialize>(
-    path: &Path,
-    value: &T,
-    durability: atomic::Durability,
-) -> Result<(), Error> {
-    let bytes = serde_json::to_vec_pretty(value).map_err(|error| damaged(path, &error))?;
-    Ok(atomic::write(path, &bytes, durability)?)
+    parsed.transpose().map_err(|error| Error::Damaged {
+        path: path.to_owned(),
+        why: error.to_string(),
+    })
 }

@@ -1,5 +1,5 @@
-//! What an agent is set up with and no copy brings: its secrets, by their names. The primary says which it has, the standby
-//! which of them it lacks.
+//! The secrets that an agent needs and copies do not contain, by their names. The primary lists those that it has, the standby
+//! those that it lacks.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! [`Place`]: where a replica lies, a directory here or `[USER@]HOST:DIR` over ssh, and [`Rsync`], which gets files there.
+//! [`Place`]: the place of a replica, a local directory or `[USER@]HOST:DIR` over ssh, and [`Rsync`], which copies files there.
 
 use std::ffi::OsString;
 use std::io::ErrorKind;

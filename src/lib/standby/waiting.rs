@@ -1,13 +1,4 @@
-//! [`Standby`]: a home that waits. It looks at what the primary pushes, proves a copy every hour, says both, and takes
-//! over when it is promoted (failover).
-//!
-//! | a kill of a promotion after | leaves |
-//! |---|---|
-//! | the copy | a standby |
-//! | the role is *promoting* | no agent starts here; the promotion is begun again, from a new copy |
-//! | the generation is in the replica | the same; the primary, should it live, runs no more |
-//! | the files are in their places | the same |
-//! | the role is *primary* | the primary |
+//! [`Standby`]: a waiting home. It checks the pushes of the primary, proves a copy every hour and records both.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -15,43 +6,27 @@ use std::time::{Duration, Instant};
 use super::copy::{self, Copy};
 use super::needed;
 use super::rsync::Rsync;
-use super::{
-    BEACON, Beacon, EVERY_MS, Error, Record, Role, TakeOver, Whole, make_dir, own_dir, read_json,
-    write_json,
-};
+use super::{BEACON, Beacon, Error, Record, Role, Whole, make_dir, own_dir, read_json};
+use crate::clock;
 use crate::config::{Environment, Home};
-use crate::sys::atomic::Durability;
+use crate::sys::atomic::{Durability, write_json};
 use crate::sys::lock::{self, Lock};
-use crate::{clock, queue};
 
 /// Between two proofs, and after one that failed.
 const PROOF: Duration = Duration::from_secs(3600);
-const PROOF_AGAIN: Duration = Duration::from_secs(60);
-/// A promotion waits for a proof that is under way.
-const PATIENCE: Duration = Duration::from_secs(600);
-/// After its last push a primary may have lived until the next, and so long more, milliseconds.
-const SLACK_MS: i64 = 60_000;
+pub(super) const PROOF_AGAIN: Duration = Duration::from_secs(60);
+/// What changes a home waits for a proof that is under way.
+pub(super) const PATIENCE: Duration = Duration::from_secs(600);
 
 /// A home that waits. No daemon runs in it.
 pub struct Standby {
-    home: Home,
-    env: Environment,
-    rsync: Rsync,
-    record: Record,
-    tried: Option<Instant>,
+    pub(super) home: Home,
+    pub(super) env: Environment,
+    pub(super) rsync: Rsync,
+    pub(super) record: Record,
+    pub(super) tried: Option<Instant>,
     /// What was wrong with the last copy.
     unproved: Option<String>,
-}
-
-/// What became of a promotion.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Promotion {
-    /// The new generation.
-    pub generation: u64,
-    /// How it came about.
-    pub taken_over: TakeOver,
-    /// Inputs and parts of answers that the other machine may have answered and sent.
-    pub doubtful: usize,
 }
 
 impl Standby {
@@ -124,20 +99,6 @@ impl Standby {
         Ok(())
     }
 
-    /// Ends a promotion that was broken off.
-    fn end_promotion(&mut self) -> Result<(), Error> {
-        if self.tried.is_some_and(|at| at.elapsed() < PROOF_AGAIN) {
-            return Ok(());
-        }
-        self.tried = Some(Instant::now());
-        if let Err(error) = self.promote(false) {
-            let _locks = self.take(Duration::ZERO)?;
-            self.record.trouble = Some(error.to_string());
-            self.record.write(&self.home, Durability::Rename)?;
-        }
-        Ok(())
-    }
-
     /// Hears what the primary says.
     fn look(&mut self) -> Result<(), Error> {
         let (whole, arrived_at) = copy::sealed(&self.replica())?;
@@ -146,7 +107,7 @@ impl Standby {
     }
 
     /// Checks that a push is of the agent that this home waits for.
-    fn own(&mut self, whole: &Whole) -> Result<(), Error> {
+    pub(super) fn own(&mut self, whole: &Whole) -> Result<(), Error> {
         if self.record.agent.is_empty() {
             self.record.agent.clone_from(&whole.agent);
         }
@@ -177,83 +138,15 @@ impl Standby {
     }
 
     /// Makes a proved copy. One try more: a push may have come in between.
-    fn copy(&self) -> Result<Copy, Error> {
+    pub(super) fn copy(&self) -> Result<Copy, Error> {
         let dir = own_dir(&self.home).join("next");
         let copy = || copy::make(&self.rsync, &self.env, &self.replica(), &dir);
         copy().or_else(|_| copy())
     }
 
-    /// Takes over. `last_proven` takes the last copy that was proved, when the replica itself has become unusable. Blocking.
-    ///
-    /// # Errors
-    /// As long as there is no proved copy, nothing is changed; afterwards it is to be repeated. [`Error::Replaced`] when another
-    /// home took over from this replica.
-    pub fn promote(&mut self, last_proven: bool) -> Result<Promotion, Error> {
-        let _locks = self.take(PATIENCE)?;
-        if !matches!(self.record.role, Role::Standby | Role::Promoting) {
-            let role = self.record.role;
-            return Err(Error::Role { role });
-        }
-        let copy = match last_proven {
-            true => copy::prove(&self.env, &own_dir(&self.home).join("proven"))?,
-            false => self.copy()?,
-        };
-        self.own(&copy.whole)?;
-        self.claim(&copy.whole)?;
-        let now = clock::now_ms();
-        // The primary lived when the last push came in, whichever copy is taken.
-        let arrivals = [self.record.copied_at, copy::last_arrival(&self.replica())];
-        let arrivals = arrivals.into_iter().flatten();
-        let lived_at = arrivals.fold(copy.arrived_at, i64::max);
-        let taken_over = TakeOver {
-            at: now,
-            copied_at: copy.whole.pushed_at.min(copy.arrived_at),
-            handed_over: copy.whole.handed_over && lived_at == copy.arrived_at,
-        };
-        let mut doubtful = 0;
-        if !taken_over.handed_over {
-            let until = now.min(lived_at + EVERY_MS + SLACK_MS);
-            doubtful = queue::doubt(&copy::home_of(&copy.dir)?.queue_db(), until)?;
-        }
-        copy::install(&self.rsync, &self.home, &copy.dir)?;
-        let record = &mut self.record;
-        record.role = Role::Primary;
-        record.replica.clear();
-        record.trouble = None;
-        record.taken_over = Some(taken_over.clone());
-        record.write(&self.home, Durability::Full)?;
-        for name in ["next", "proven"] {
-            copy::remove(&own_dir(&self.home).join(name))?;
-        }
-        Ok(Promotion {
-            generation: self.record.generation,
-            taken_over,
-            doubtful,
-        })
-    }
-
-    /// Takes the next generation, for this home and in the replica.
-    fn claim(&mut self, whole: &Whole) -> Result<(), Error> {
-        // One that cannot be read holds nobody up whose other machine is dead.
-        let beacon: Option<Beacon> = read_json(&self.replica().join(BEACON)).unwrap_or_default();
-        let beacon = beacon.unwrap_or_default();
-        let promoted = beacon.promoted.unwrap_or_default();
-        let is_own = self.record.role == Role::Promoting && self.record.generation >= promoted;
-        if !is_own {
-            if promoted > whole.generation {
-                let (host, generation) = (beacon.host, promoted);
-                return Err(Error::Replaced { host, generation });
-            }
-            self.record.generation = promoted.max(whole.generation) + 1;
-        }
-        self.record.role = Role::Promoting;
-        self.record.write(&self.home, Durability::Full)?;
-        self.say(Some(self.record.generation))
-    }
-
     /// Writes into the replica what this standby knows of itself, and with which generation it takes over. That is never taken
     /// back.
-    fn say(&self, promoted: Option<u64>) -> Result<(), Error> {
+    pub(super) fn say(&self, promoted: Option<u64>) -> Result<(), Error> {
         let path = self.replica().join(BEACON);
         let before: Option<Beacon> = read_json(&path).unwrap_or_default();
         let beacon = Beacon {
@@ -263,15 +156,15 @@ impl Standby {
             proven_at: self.record.proven_at,
             trouble: self.record.trouble.clone(),
         };
-        write_json(&path, &beacon, Durability::Full)
+        Ok(write_json(&path, &beacon, Durability::Full)?)
     }
 
-    fn replica(&self) -> PathBuf {
+    pub(super) fn replica(&self) -> PathBuf {
         PathBuf::from(&self.record.replica)
     }
 
     /// Takes the locks, and reads what another process did to the home meanwhile.
-    fn take(&mut self, patience: Duration) -> Result<[Lock; 2], Error> {
+    pub(super) fn take(&mut self, patience: Duration) -> Result<[Lock; 2], Error> {
         let locks = locks(&self.home, patience)?;
         if let Some(record) = super::read(&self.home)? {
             self.record = record;

@@ -1,9 +1,9 @@
-//! Whether the wall clock may be believed. An empty battery or a wrong server sets it years ahead, and what is then done by
-//! it (deleting what is old, reminding of what is to come) cannot be taken back.
+//! Whether the wall clock can be trusted. An empty battery or a wrong server may set it years ahead, and actions based on it
+//! (deleting old data, sending reminders) cannot be undone.
 //!
-//! A clock is plausible near the time that was known last and what has passed since, or when it is known to be
-//! synchronised. One that is not, is believed after a day of running: then the machine really was off for so long. What is
-//! known outlasts a restart in `monitor.json`.
+//! A clock is trusted if it is near the last known time plus the time that has passed since, or known to be synchronised. Any
+//! other clock is trusted after a day of running: then the machine really was off for so long. The known time survives a
+//! restart in `monitor.json`.
 #![expect(
     unsafe_code,
     reason = "adjtimex has no safe form; the block says why it is sound"

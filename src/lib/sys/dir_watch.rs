@@ -1,5 +1,5 @@
-//! Whether anything changed in a directory, at the price of one read(2): the kernel keeps the news until it is asked for,
-//! so what was written before the question is never missed.
+//! Detects changes in a directory at the cost of one read(2): the kernel queues events, so changes made before the check are
+//! never missed.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};

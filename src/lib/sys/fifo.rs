@@ -1,4 +1,4 @@
-//! The doorbell: a FIFO that accepts only what is really ours and never blocks a writer. The daemon reads it in
+//! The control FIFO: opened only if it really is our FIFO, and without blocking a writer. The daemon reads it in
 //! `app/daemon/command_intake.rs`.
 //!
 //! Facts it rests on: writes of at most PIPE_BUF (4096) bytes are atomic, longer ones tear;

@@ -1,4 +1,4 @@
-//! A directory in which another process may put a link in the place of anything. What is done by way of a [`HeldDir`] stays in it.
+//! A directory in which another process may replace anything by a link. Operations through a [`HeldDir`] stay inside it.
 
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};

@@ -1,12 +1,12 @@
 //! A name on this machine that one process holds: a socket in the abstract namespace (unix(7)).
 //!
-//! For what is to be done once on a machine and not once in a home. A lock file would need one place that
+//! It is for work to be done once on a machine, not once in a home. A lock file would need one place that
 //! a shell, cron and hardened units of one user all see and may write, and there is none: `/tmp` is private
 //! to a unit, `$XDG_RUNTIME_DIR` is absent in cron, home and state differ from unit to unit. The kernel
 //! takes the name back when the process ends, however it ends, and nothing stays behind.
 //!
-//! Every user can take a name, so what another user holds (except for root) is told and not obeyed: nobody can
-//! lock our user out.
+//! Every user can take a name, so a name held by another user (except root) is reported and ignored: nobody can lock our user
+//! out.
 
 use std::io;
 use std::time::Duration;

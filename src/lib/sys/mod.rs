@@ -1,5 +1,5 @@
-//! The ground: files that survive a crash, locks, names that one process holds, the FIFO, a word to
-//! systemd, and whether the clock may be believed.
+//! Operating system services: files that survive a crash, locks, machine-wide names, the FIFO, notifications to systemd, and
+//! whether the clock can be trusted.
 
 pub mod atomic;
 mod blocking;
@@ -28,7 +28,7 @@ pub use foreign_file::read_foreign;
 pub use free_space::{free_space, is_full};
 pub use held_dir::HeldDir;
 pub use opened_files::OpenedFiles;
-pub use quarantine_file::quarantine_file;
+pub use quarantine_file::{is_being_written, newest_quarantined, quarantine_file};
 pub use scratch_dir::ScratchDir;
 
 use std::path::{Path, PathBuf};

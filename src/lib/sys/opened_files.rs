@@ -1,5 +1,5 @@
-//! Which of some files are opened or moved while something else runs, by whatever path: the kernel reports it of the
-//! file itself (inotify(7)).
+//! Detects which of some files are opened or moved meanwhile, by whatever path: the kernel reports it for the file itself
+//! (inotify(7)).
 
 use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt as _;

@@ -1,4 +1,4 @@
-//! What this process holds and does not need while it waits, and what it keeps for the next turn.
+//! Which memory this process releases while it is idle, and which it keeps for the next turn.
 #![expect(
     unsafe_code,
     reason = "madvise, malloc_trim and mallopt have no safe form; each says why it is sound"

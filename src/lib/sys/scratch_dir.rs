@@ -1,4 +1,4 @@
-//! A directory for the work of one program, gone with all in it when nobody needs it any more.
+//! A temporary directory for the work of one program, deleted with its content when it is dropped.
 
 use std::fs::DirBuilder;
 use std::io::{ErrorKind, Result};

@@ -1,4 +1,4 @@
-//! Words to systemd (`sd_notify(3)`): a datagram each to the socket it named, nothing without one.
+//! Notifications to systemd (`sd_notify(3)`): a datagram each to the socket that it names; nothing without one.
 
 use std::ffi::OsString;
 use std::os::linux::net::SocketAddrExt;
@@ -35,6 +35,11 @@ impl Systemd {
     /// Returns how often `WATCHDOG=1` is to be said: twice in the time after which systemd kills.
     pub fn beat(&self) -> Option<Duration> {
         self.beat.filter(|_| self.socket.is_some())
+    }
+
+    /// Returns whether systemd waits for what this process says.
+    pub fn listens(&self) -> bool {
+        self.socket.is_some()
     }
 
     /// Sends `state`: `READY=1`, `WATCHDOG=1`, several with newlines between them. Failing to be

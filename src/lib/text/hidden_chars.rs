@@ -1,9 +1,9 @@
-//! Characters that a reader does not see and a model reads: text that turns its direction, letters
-//! without width, whole sentences in tags or variation selectors.
+//! Invisible characters that a model reads: changes of text direction, zero-width characters, whole sentences in tags or
+//! variation selectors.
 //!
-//! What a language or an emoji needs is not hidden: joiners between the letters of scripts that join
-//! and inside emoji, one selector after a sign that has two forms, marks of direction in a line with
-//! letters that run from right to left, the flags of England, Scotland and Wales. The classes are
+//! Characters that a language or an emoji needs are not hidden: joiners between letters of joining scripts and inside emoji,
+//! one selector after a sign with two forms, direction marks in a line with right-to-left letters, the flags of England,
+//! Scotland and Wales. The classes are
 //! Unicode's (UAX #9 for direction, UTS #51 for emoji, UAX #31 for joiners).
 
 /// A hidden character and where it is.

@@ -1,5 +1,5 @@
-//! JSON from outside, with a bounded depth. What is deeper than serde_json reads back would be accepted once and
-//! never be readable again; so every door looks at the depth first, by the bytes alone.
+//! JSON from outside, with limited depth. JSON that is deeper than serde_json can read would be accepted once and never be
+//! readable again, so every interface checks the depth of the bytes first.
 
 use std::borrow::Cow;
 

@@ -1,4 +1,4 @@
-//! What changed between two texts, line by line, as a person reads it: `-` before what goes, `+` before what comes.
+//! The changes between two texts, line by line: `-` before removed, `+` before added lines.
 
 /// Lines next to a change that are shown.
 const AROUND: usize = 2;

@@ -4,12 +4,14 @@ pub mod argv;
 pub mod front_matter;
 mod hex;
 pub mod hidden_chars;
+mod host_port;
 pub(crate) mod json;
 mod line_diff;
 mod squeeze;
 pub mod template;
 
 pub use hex::{hex, sha256_hex, sha256_of, unhex};
+pub use host_port::HostPort;
 pub use line_diff::line_diff;
 pub use squeeze::squeeze;
 
@@ -64,6 +66,11 @@ pub fn shorten(text: &str, max: usize) -> String {
     } else {
         format!("{short}…")
     }
+}
+
+/// Returns words that somebody else may have chosen between quotation marks, which they do not have themselves.
+pub fn quoted(words: &str) -> String {
+    format!("“{}”", words.replace(['“', '”'], "\""))
 }
 
 /// Returns `name` as a name of a file that leads nowhere else: letters, digits and `signs`, `_` for every other.

@@ -1,4 +1,4 @@
-//! Text that a person decides about: neither blank room in it nor one thing repeated can push the rest out of sight.
+//! Text for a person's decision: neither blank space nor repetitions in it can push the rest out of sight.
 
 /// Blanks in a row, and blank lines in a row, that stay as they are.
 const MOST: (usize, usize) = (40, 3);

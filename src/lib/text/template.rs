@@ -1,10 +1,10 @@
-//! A text with places that JSON fills: `{repository.name}: {commits.0.message}`. Pure.
+//! A text with placeholders filled from JSON: `{repository.name}: {commits.0.message}`. Pure.
 //!
 //! ```text
 //! {a.b.0.c}    the value there: text as it is, anything else as JSON
 //! {}           the whole document
-//! {@name}      what the caller knows by this name, such as a header
-//! {{ and }}    the signs themselves
+//! {@name}      a value of the caller with this name, such as a header
+//! {{ and }}    literal braces
 //! ```
 
 use serde_json::Value;

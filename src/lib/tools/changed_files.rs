@@ -1,5 +1,5 @@
-//! Files of the workspace by what is in them: those that a command or a tool server has changed, and those whose
-//! content was marked under another name.
+//! Files of the workspace by their content: those that a command or a tool server has changed, and those whose content was
+//! marked under another name.
 
 use std::collections::{BTreeSet, HashSet};
 use std::fs::Metadata;
@@ -129,7 +129,7 @@ impl ChangedFiles {
         for period in open {
             tracing::warn!(
                 run = period.run,
-                "what this run changed when the agent was ended is marked as untrusted"
+                "files that this run changed before the agent ended are marked as untrusted"
             );
             let id = period.id.clone();
             // Nobody knows what was there before.
@@ -247,7 +247,7 @@ impl ChangedFiles {
     /// Notes that what was changed in a period until now counts as marked, as not all of it could be looked at.
     fn cover_rest(&self, period: Period) {
         tracing::warn!(
-            "not all that a command changed could be looked at: what was changed meanwhile counts as untrusted"
+            "not all changes of a command could be checked: files changed meanwhile are treated as untrusted"
         );
         let rest = Period {
             id: format!("{}-{}-rest", period.id, period.since),

@@ -1,5 +1,5 @@
-//! Resolves a name to a contact. People choose their own name, and may choose another tomorrow: what the owner says of "Bob" is for
-//! the one whom they let in under that name, or whom they were shown once with the id and confirmed.
+//! Resolves a name to a contact. People choose and change their own names, so "Bob" of the owner means the person whom they let
+//! in under that name, or whom they were once shown with the id and confirmed.
 
 use serde_json::{Value, json};
 

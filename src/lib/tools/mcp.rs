@@ -1,4 +1,4 @@
-//! The tools of tool servers: one of ours for each of theirs that the owner trusts now.
+//! The tools of tool servers: a tool of ours for each tool that the owner trusts.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -18,6 +18,7 @@ use crate::llm::Client;
 use crate::mcp::{Answer, Caller, File, Kind, Offered, Server, Servers};
 use crate::message::ToolPicture;
 use crate::provider::{BoxFuture, ToolSpec};
+use crate::session::addresses;
 use crate::trust::Provenance;
 
 /// Names that no server may use in addition to those of our tools: what models call the shell, and the tool that
@@ -125,7 +126,7 @@ impl ServerTool {
             context: context.clone(),
             client: self.client.clone(),
             sampling: self.server.sampling(),
-            asked: Mutex::default(),
+            count: Mutex::default(),
         });
         let mut output = match self
             .server
@@ -165,9 +166,7 @@ impl ServerTool {
         // Why it failed is told in the server's words, too.
         output.marked(Some(Provenance::Server(self.server.name().to_owned())))
     }
-}
 
-impl ServerTool {
     /// Returns the words of an answer, its files kept and named where they stood, and its pictures.
     async fn kept_files(&self, answer: Answer, context: &Context) -> (String, Vec<ToolPicture>) {
         if answer.files.is_empty() {
@@ -239,6 +238,29 @@ fn extension(file: &File) -> String {
     }
 }
 
+/// Returns the address in arguments; where there are others next to it, all of them, which together were read nowhere. `None`
+/// without an address that has a scheme.
+fn address_in(input: &Value) -> Option<String> {
+    let mut texts = Vec::new();
+    strings(input, &mut texts);
+    let found: Vec<&str> = texts.iter().flat_map(|text| addresses(text)).collect();
+    let any = found.iter().any(|address| address.contains("://"));
+    any.then(|| found.join(" "))
+}
+
+/// Adds the texts in a value, and the names of its fields.
+fn strings<'a>(value: &'a Value, texts: &mut Vec<&'a str>) {
+    match value {
+        Value::String(text) => texts.push(text),
+        Value::Array(items) => items.iter().for_each(|item| strings(item, texts)),
+        Value::Object(fields) => fields.iter().for_each(|(name, value)| {
+            texts.push(name);
+            strings(value, texts);
+        }),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
 /// Returns the arguments without the nulls that models write for what they leave out: most servers take
 /// them for a value.
 fn without_nulls(schema: &Value, input: &Value) -> Value {
@@ -276,7 +298,7 @@ impl Tool for ServerTool {
     }
 
     /// The owner trusts the server, and so what it says of its tools. Nobody has seen what it does with an address or the
-    /// arguments of a prompt.
+    /// arguments of a prompt: to open an address changes nothing either, and tells its host all that stands in it.
     fn reach(&self, input: &Value, _context: &Context) -> Reach {
         let given = |name: &str| input.get(name).filter(|value| !value.is_null());
         match (self.kind, given("uri"), given("arguments")) {
@@ -284,7 +306,7 @@ impl Tool for ServerTool {
                 Reach::Carries(uri.as_str().unwrap_or_default().to_owned())
             }
             (Kind::Prompts, _, Some(_)) => Reach::Acts,
-            _ if self.read_only => Reach::Shows,
+            _ if self.read_only => address_in(input).map_or(Reach::Shows, Reach::Opens),
             _ => Reach::Acts,
         }
     }
@@ -292,6 +314,11 @@ impl Tool for ServerTool {
     /// A list of resources names addresses that its server made.
     fn brings_pages(&self) -> bool {
         self.kind == Kind::Resources
+    }
+
+    /// What was asked to open one address may repeat no other that the model put together.
+    fn brings_page(&self, input: &Value) -> bool {
+        self.brings_pages() || self.read_only && address_in(input).is_some()
     }
 
     /// What a server brings may be the owner's.
@@ -323,6 +350,22 @@ impl Tool for ServerTool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_address_in_arguments_is_found_wherever_it_stands_and_with_others_beside_it() {
+        let check = |input: Value, expected: Option<&str>| {
+            assert_eq!(address_in(&input).as_deref(), expected, "{input}");
+        };
+        let page = "https://a.example/?q=1";
+        check(json!({"url": page, "max_length": 500}), Some(page));
+        check(json!({"urls": [{"u": page}]}), Some(page));
+        check(json!({page: true}), Some(page));
+        check(
+            json!({"url": page, "note": "b.example/7731"}),
+            Some("https://a.example/?q=1 b.example/7731"),
+        );
+        check(json!({"from": "bob@x.org", "q": "the plan"}), None);
+    }
 
     #[test]
     fn a_null_that_nobody_asked_for_is_not_sent() {

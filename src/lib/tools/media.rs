@@ -1,4 +1,4 @@
-//! `send_media` and `react`: files and a sign in the chat that is talked in.
+//! `send_media` and `react`: send files, or add an emoji, in the current chat.
 
 use std::collections::VecDeque;
 use std::os::unix::fs::DirBuilderExt;

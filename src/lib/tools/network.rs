@@ -1,4 +1,4 @@
-//! The network of commands and tool servers: the proxy they are given, and what is said of it before and after.
+//! The network of commands and tool servers: their proxy, and the messages about it before and after a command.
 
 use crate::agent::Context;
 use crate::audit;

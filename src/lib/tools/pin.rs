@@ -1,4 +1,4 @@
-//! `pin`: rules and limits that no compaction of the conversation may lose.
+//! `pin`: instructions and limits that survive every compaction of the conversation.
 
 use schemars::JsonSchema;
 use serde::Deserialize;

@@ -1,5 +1,5 @@
-//! `cron`, `schedule_message`, `list_scheduled`: jobs and messages at their times. Orders go the way of
-//! `agent-send --job`; the model receives what the daemon replied.
+//! `cron`, `schedule_message`, `list_scheduled`: jobs and scheduled messages. They send commands like `agent-send --job`; the
+//! model receives the daemon's reply.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use super::Needs;
 use super::send_command::order;
-use super::typed::{About, NoArgs, Property, TypedTool, tool};
+use super::typed::{About, NoArgs, Property, TypedTool, not_blank, tool};
 use crate::agent::{Context, Reach, Tool, ToolOutput};
 use crate::clock;
 use crate::control::{Command, Id};
@@ -60,11 +60,6 @@ fn check_time(ask: &Ask, needs: &Needs) -> Result<(), String> {
         Some(_) => Ok(()),
         None => Err("this time never comes".to_owned()),
     }
-}
-
-fn not_blank(text: Option<String>) -> Option<String> {
-    text.map(|text| text.trim().to_owned())
-        .filter(|text| !text.is_empty())
 }
 
 struct Cron(Arc<Needs>);

@@ -1,5 +1,5 @@
-//! What a tool sends now, in addition to the answer: a command in the spool, like `agent-send --raw`, so that the
-//! promise to deliver is the outbox's and survives a crash. The model receives what the daemon replied.
+//! Sends a message in addition to the answer: by a command in the spool, like `agent-send --raw`, so that the outbox delivers
+//! it, also after a crash. The model receives the daemon's reply.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};

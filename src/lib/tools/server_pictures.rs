@@ -1,4 +1,4 @@
-//! Pictures of a tool server's answer that a model is shown: kept next to those of people, checked by their bytes.
+//! Pictures in the result of a tool server, for a model: stored next to those of people, checked by their bytes.
 
 use std::path::Path;
 

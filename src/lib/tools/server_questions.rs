@@ -1,5 +1,5 @@
-//! What a tool server asks while a call of it runs: the owner, as a question of the server's that is answered with words; a
-//! model, within what the settings allow, with nothing of the conversation and without tools.
+//! Requests of a tool server during a call: to the owner, as a question of the server that is answered with text; to a model,
+//! as far as the settings allow, without the conversation and without tools.
 
 use std::sync::Arc;
 
@@ -29,20 +29,20 @@ pub(super) struct Questions {
     pub(super) client: Arc<Client>,
     pub(super) sampling: crate::mcp::Sampling,
     /// How often it has asked; one question at a time.
-    pub(super) asked: Mutex<usize>,
+    pub(super) count: Mutex<usize>,
 }
 
 impl Questions {
     async fn elicited(&self, form: Form) -> Elicited {
-        let mut asked = self.asked.lock().await;
+        let mut count = self.count.lock().await;
         let ask_owner = &self.context.ask_owner;
         if !ask_owner.is_possible() {
             return Elicited::Cancel;
         }
         let mut wrong = None::<String>;
         for _ in 0..TRIES {
-            *asked += 1;
-            let question = self.question(&form, *asked, wrong.as_deref());
+            *count += 1;
+            let question = self.question(&form, *count, wrong.as_deref());
             let verdict = ask_owner.ask(question).await;
             let words = match verdict {
                 Verdict::Yes => String::new(),
@@ -73,46 +73,48 @@ impl Questions {
                 "CAREFUL: the tool server {server} seems to ask for a secret ({secret}), which it must not; say no unless you know why. {why}"
             );
         }
+        let question = Question {
+            bound_to: json!(["elicitation", server, number, text]),
+            text,
+            rule: None,
+        };
+        let wanted = Wanted {
+            how: form.how(),
+            choices: form.choices(),
+        };
+        self.asked(question, why, Some(wanted))
+    }
+
+    /// Returns a question as it is put to the owner.
+    fn asked(&self, question: Question, why: String, wanted: Option<Wanted>) -> Asked {
         Asked {
             call_id: self.context.call_id.clone(),
             tool: self.tool.clone(),
-            question: Question {
-                bound_to: json!(["elicitation", server, number, text]),
-                text,
-                rule: None,
-            },
+            question,
             why,
-            wanted: Some(Wanted {
-                how: form.how(),
-                choices: form.choices(),
-            }),
+            wanted,
         }
     }
 
     /// An address is shown, and nothing of ours ever asks for it: what answers there is the server's choice.
     async fn opened(&self, address: Address) -> Elicited {
-        let mut asked = self.asked.lock().await;
+        let mut count = self.count.lock().await;
         let ask_owner = &self.context.ask_owner;
         if !ask_owner.is_possible() {
             return Elicited::Cancel;
         }
-        *asked += 1;
-        let (server, number) = (&self.server, *asked);
+        *count += 1;
+        let (server, number) = (&self.server, *count);
         let text = address.text(server);
-        let question = Asked {
-            call_id: self.context.call_id.clone(),
-            tool: self.tool.clone(),
-            question: Question {
-                bound_to: json!(["address", server, number, text]),
-                text,
-                rule: None,
-            },
-            why: format!(
-                "words and address are those of the tool server {server}; look at the host, open it yourself, and say yes when you are done there. The server learns only yes or no"
-            ),
-            wanted: None,
+        let question = Question {
+            bound_to: json!(["address", server, number, text]),
+            text,
+            rule: None,
         };
-        match ask_owner.ask(question).await {
+        let why = format!(
+            "words and address are those of the tool server {server}; look at the host, open it yourself, and say yes when you are done there. The server learns only yes or no"
+        );
+        match ask_owner.ask(self.asked(question, why, None)).await {
             Verdict::Yes => Elicited::Opened,
             Verdict::SaidNo(_) => Elicited::Decline,
             Verdict::ByRule | Verdict::Words(_) | Verdict::No(_) => Elicited::Cancel,
@@ -120,14 +122,14 @@ impl Questions {
     }
 
     async fn sampled(&self, request: SampleRequest) -> Result<Sampled, String> {
-        let mut asked = self.asked.lock().await;
-        *asked += 1;
+        let mut count = self.count.lock().await;
+        *count += 1;
         let server = &self.server;
         let most = request.max_tokens.min(self.sampling.tokens);
         match self.sampling.rule {
             Sampling::Off => return Err("the owner lets no server use the model".to_owned()),
             Sampling::Allow => {}
-            Sampling::Ask => self.may_sample(request.text(server, most), *asked).await?,
+            Sampling::Ask => self.may_sample(request.text(server, most), *count).await?,
         }
         self.complete(&request, most).await
     }
@@ -151,13 +153,8 @@ impl Questions {
         if !context.ask_owner.is_possible() {
             return Err("there is nobody to ask whether it may use the model".to_owned());
         }
-        let asked = Asked {
-            call_id: context.call_id.clone(),
-            tool: self.tool.clone(),
-            question,
-            why: format!("[mcp.servers.{server}] sampling = \"ask\""),
-            wanted: None,
-        };
+        let why = format!("[mcp.servers.{server}] sampling = \"ask\"");
+        let asked = self.asked(question, why, None);
         match context.ask_owner.ask(asked).await {
             Verdict::Yes | Verdict::ByRule => Ok(()),
             Verdict::Words(_) | Verdict::SaidNo(_) | Verdict::No(_) => {
@@ -177,6 +174,7 @@ impl Questions {
             source: SOURCE,
             budget_usd: None,
             share_usd: Some(self.sampling.usd),
+            of_others: false,
         };
         let prompt = prompt(request);
         let call = self

@@ -1,4 +1,4 @@
-//! `silent`: end the turn and say nothing.
+//! `silent`: ends the turn without an answer.
 
 use super::typed::{About, NoArgs, Property, TypedTool};
 use crate::agent::{Context, Effect, Reach, ToolOutput};

@@ -1,5 +1,4 @@
-//! `skill_propose`: keep how something is done as a skill, if the owner says yes. Nothing is active by it: it writes a
-//! draft, and the owner is asked when the turn is over.
+//! `skill_propose`: proposes a skill. It only writes a draft; the owner is asked when the turn is over.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! `sessions_spawn`: send a sub-agent.
+//! `sessions_spawn`: starts a sub-agent.
 
 use std::sync::Arc;
 

@@ -1,11 +1,11 @@
-//! Speech: words become a voice message, by a program on this machine or by the model of `[routing] text_to_speech`;
-//! and the tool `tts`.
+//! Speech: text becomes a voice message, by a program on this machine or by the model of `[routing] text_to_speech`; and the
+//! tool `tts`.
 //!
-//! The program runs without network in a separate directory below `state/downloads`, which goes when it ends:
+//! The program runs without network in a separate directory below `state/downloads`, which is removed when it ends:
 //!
 //! ```text
-//! voice-ID/text   the words
-//! voice-ID/out    what the program leaves: OGG with Opus, MP3 or M4A
+//! voice-ID/text   the text
+//! voice-ID/out    the program's output: OGG with Opus, MP3 or M4A
 //! ```
 
 use std::path::{Path, PathBuf};
@@ -21,6 +21,7 @@ use super::media::send_file;
 use super::typed::{About, Property, TypedTool};
 use crate::agent::{Context, Reach, ToolOutput};
 use crate::llm::{Client, Purpose};
+use crate::media::sound_ending;
 use crate::provider::speech::MAX_CHARS;
 use crate::sandbox;
 use crate::sandbox::{Program, Root, Status};
@@ -85,13 +86,7 @@ impl Speaker {
 
 /// Returns the ending of a recording that can be a voice message.
 fn ending(bytes: &[u8]) -> Option<&'static str> {
-    match bytes {
-        [b'O', b'g', b'g', b'S', ..] => Some("ogg"),
-        [b'I', b'D', b'3', ..] => Some("mp3"),
-        [0xff, second, ..] if second & 0xe0 == 0xe0 && second & 0x06 != 0 => Some("mp3"),
-        [_, _, _, _, b'f', b't', b'y', b'p', ..] => Some("m4a"),
-        _ => None,
-    }
+    sound_ending(bytes).filter(|ending| matches!(*ending, "ogg" | "mp3" | "m4a"))
 }
 
 async fn run(

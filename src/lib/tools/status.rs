@@ -1,4 +1,4 @@
-//! `session_status`: what this conversation is and what it took.
+//! `session_status`: the state and the cost of this conversation.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! `sticker`: one of `[agent.stickers]` in the chat that is talked in.
+//! `sticker`: sends one of `[agent.stickers]` to the current chat.
 
 use std::borrow::Cow;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Tools with typed arguments: the schema that a provider is sent and the parser of a call both come from one type.
+//! Tools with typed arguments: the schema for the provider and the parser of a call are made from one type.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -74,9 +74,6 @@ pub(super) trait TypedTool: Send + Sync + 'static {
     fn certain_failure(&self, _args: &Self::Args) -> Option<ToolOutput> {
         None
     }
-
-    /// Keeps what the owner's yes to this very call settles for later ones.
-    fn confirmed(&self, _args: &Self::Args) {}
 
     /// Returns what a call that succeeded did, one line; by default the first line of its result.
     fn receipt(&self, _args: &Self::Args, result: &str) -> Option<String> {
@@ -177,12 +174,6 @@ impl<T: TypedTool> Tool for Typed<T> {
         self.tool.certain_failure(&parse(input).ok()?)
     }
 
-    fn confirmed(&self, input: &Value) {
-        if let Ok(args) = parse(input) {
-            self.tool.confirmed(&args);
-        }
-    }
-
     fn receipt(&self, input: &Value, result: &str) -> Option<String> {
         let args = parse(input).ok()?;
         self.tool.receipt(&args, result)
@@ -196,6 +187,13 @@ impl<T: TypedTool> Tool for Typed<T> {
             }
         })
     }
+}
+
+/// Returns an argument without space around it; `None` for one that says nothing.
+pub(super) fn not_blank(argument: Option<String>) -> Option<String> {
+    argument
+        .map(|text| text.trim().to_owned())
+        .filter(|text| !text.is_empty())
 }
 
 /// Parses the arguments of a call. A null is an argument that is left out: models write it so.

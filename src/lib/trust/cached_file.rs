@@ -1,5 +1,5 @@
-//! A JSON file that is read again only when it has changed. When it cannot be read nobody can tell what is in it: nothing is
-//! set aside and nothing is saved over.
+//! A JSON file that is read again only when it has changed. While it is unreadable its content is unknown, so it is neither
+//! moved aside nor overwritten.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -1,8 +1,7 @@
-//! A fence around someone else's text: the model sees where they begin and end, and nothing in them
-//! can end it.
+//! A fence around untrusted text: the model sees where the text begins and ends, and nothing in it can end the fence.
 //!
-//! The fence has a marker that nobody outside can know, and is in ⟦ ⟧, which are taken out of every
-//! text that is not ours. What models take for the frame of a conversation is taken out or quoted.
+//! The fence has a marker that nobody outside can know, and is in ⟦ ⟧, which are removed from every other text. Tokens that
+//! models read as the frame of a conversation are removed or quoted.
 
 use crate::text::hidden_chars;
 

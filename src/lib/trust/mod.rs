@@ -1,4 +1,4 @@
-//! Untrusted words: what marks them, what a mark stops, and what clears it.
+//! Untrusted text: what marks it, what a mark prevents, and what clears it.
 
 pub(crate) mod approved_hashes;
 mod cached_file;

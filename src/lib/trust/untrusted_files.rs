@@ -1,5 +1,5 @@
-//! Files that hold untrusted text: what was written by a run that had read such words. A file is known by its path
-//! and by its content, so that it stays marked when it is moved, copied or brought back.
+//! Files with untrusted text: those written by a run that had read such text. A file is identified by its path and by its
+//! content, so that it stays marked when it is moved, copied or restored.
 //!
 //! ```text
 //! state/untrusted.json   {"v":1,"files":{PATH:{"at":MS,"run":"…","asked":true,"owners":true,"commands":["…"],"untrusted":[MS,"…"]}},
@@ -12,8 +12,8 @@
 //!                        else is known of it
 //! state/untrusted.lock   held while it is changed
 //! ```
-//! When it cannot be read, every file counts as marked until somebody has repaired it: nothing is set aside
-//! and nothing is saved over.
+//! While it is unreadable, every file counts as marked, until somebody has repaired it: it is neither moved aside nor
+//! overwritten.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::Metadata;
@@ -601,14 +601,13 @@ impl Marks {
     }
 
     fn change(&self, change: impl FnOnce(&mut Contents)) -> Result<(), sys::Error> {
-        let _lock = lock::lock(&self.file.path().with_extension("lock"))?;
+        let _lock = lock::lock_beside(self.file.path())?;
         let Ok(mut contents) = self.file.load() else {
             return Ok(());
         };
         change(&mut contents);
         contents.v = 1;
-        let bytes = serde_json::to_vec_pretty(&contents).expect("plain data with string keys");
-        atomic::write(self.file.path(), &bytes, atomic::Durability::Full)
+        atomic::write_json(self.file.path(), &contents, atomic::Durability::Full)
     }
 }
 

@@ -1,6 +1,6 @@
-//! Times in which files may have got untrusted text though no mark says so yet: while a command runs that may bring them, while
-//! a tool server lives that may write, and where not all files could be looked at afterwards. A file that was changed in
-//! one of them counts as marked. It outlasts a kill, and what is open at a start is looked at then.
+//! Periods in which files may have received untrusted text without being marked yet: while a command runs that may fetch such
+//! text, while a tool server runs that may write, and when not all files could be checked afterwards. A file that was changed
+//! in such a period counts as marked. Periods survive a kill; files of one that is open at a start are checked then.
 //!
 //! ```text
 //! state/untrusted-periods.json   {"v":1,"periods":[{"id":ID,"since":MS,"until":MS,"run":RUN,"asked":true,"below":[PATH]}]}
@@ -33,7 +33,7 @@ pub struct Period {
     pub id: String,
     /// Its beginning, milliseconds since 1970 UTC.
     pub since: i64,
-    /// Its end; `None` = it continues, or was cut off.
+    /// Its end; `None` = it is open, or was interrupted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<i64>,
     /// The run.
@@ -122,7 +122,7 @@ impl Periods {
     /// Ends one: all that was changed in it is marked.
     ///
     /// # Errors
-    /// When it cannot be locked, read or written: then it continues.
+    /// When the file cannot be locked, read or written: then the period stays open.
     pub fn end(&self, id: &str) -> Result<(), sys::Error> {
         let known = |one: &Period| one.id == id;
         if self
@@ -186,7 +186,7 @@ impl Periods {
         durability: Durability,
         change: impl FnOnce(&mut Vec<Period>),
     ) -> Result<(), sys::Error> {
-        let _lock = lock::lock(&self.0.path().with_extension("lock"))?;
+        let _lock = lock::lock_beside(self.0.path())?;
         let contents = self.0.load();
         let mut contents = contents.map_err(sys::Error::at("read", self.0.path()))?;
         change(&mut contents.periods);

@@ -1,4 +1,4 @@
-//! The journal of a run: what was there before each change, written down before it.
+//! The journal of a run: the old content of each changed file, recorded before the change.
 
 use parking_lot::Mutex;
 use std::fs::{DirBuilder, OpenOptions};
@@ -181,7 +181,7 @@ impl Store {
             Ok(append(&journal, line, false)?)
         };
         if let Err(error) = noted() {
-            tracing::warn!(%error, "an undo of the run will not know all that it did");
+            tracing::warn!(%error, "the undo record of the run is incomplete");
         }
     }
 

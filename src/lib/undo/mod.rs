@@ -1,15 +1,15 @@
-//! What runs changed in files, so that it can be taken back; and what else they did, which cannot:
-//! they ran commands, changed jobs or the memory.
+//! Records the file changes of runs, so that they can be undone, and their other actions, which cannot be undone: commands,
+//! and changes of jobs or the memory.
 //!
 //! ```text
-//! state/undo/<run>/journal.jsonl   one line a change, one for what was taken back, and one a command or other deed
-//! state/undo/<run>/<n>             what was in the file before change n
+//! state/undo/<run>/journal.jsonl   one line for each change, for each undo, and for each command or other action
+//! state/undo/<run>/<n>             the content of the file before change n
 //! ```
-//! A line and what it speaks of are on disk before the file is changed. So a crash leaves at most a line
-//! of a change that never came to be: then the file is as it was before, and nothing is to be taken back.
+//! A line and its old content are on disk before the file is changed. So a crash leaves at most a line for a change that was
+//! not made: then the file is as before, and there is nothing to undo.
 //!
-//! What an undo of `RUN` changes is itself journalled, as the run `undo-RUN`; taking that back is again a
-//! change of `RUN`. Nothing is overwritten that somebody else has changed since.
+//! The changes of an undo of `RUN` are journalled, too, as the run `undo-RUN`; undoing that is again a change of `RUN`.
+//! Nothing is overwritten that somebody else has changed since.
 
 mod journal;
 mod restore;

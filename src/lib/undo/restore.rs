@@ -1,4 +1,4 @@
-//! Takes the changes of a run back, the newest first. What somebody else has changed since is left alone.
+//! Undoes the changes of a run, the newest first. Files that somebody else has changed since are left unchanged.
 
 use std::fs::File;
 use std::io::Read;
@@ -196,7 +196,7 @@ impl Store {
         let line = match (chain.is_whole, changed, chain.state.is_none()) {
             (false, true, _) => {
                 format!(
-                    "{name}: the newest changes are taken back; before them somebody else changed it: {old_text}"
+                    "{name}: the newest changes are undone; before them somebody else changed it: {old_text}"
                 )
             }
             (false, false, _) => format!("{name} was changed since: left as it is; {old_text}"),
@@ -280,7 +280,7 @@ impl Store {
         match read.map_err(sys::Error::at("read", &path)) {
             Err(error) => Err(error.to_string()),
             Ok(_) if sha256_hex(&bytes) != old.sha256 => {
-                Err("what was kept of it is damaged".to_owned())
+                Err("its saved content is damaged".to_owned())
             }
             Ok(_) => Ok(bytes),
         }

@@ -1,4 +1,4 @@
-//! What an undo brings back, what it leaves alone, and what a crash leaves behind.
+//! What an undo restores, what it leaves unchanged, and what a crash leaves behind.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
@@ -249,7 +249,7 @@ fn what_somebody_else_changed_since_is_left_and_named() {
     assert_eq!(
         house.undo("s"),
         [
-            "e: the newest changes are taken back; before them somebody else changed it: its old text is state/undo/s/1"
+            "e: the newest changes are undone; before them somebody else changed it: its old text is state/undo/s/1"
         ]
     );
     assert_eq!(house.is("e").as_deref(), Some("mine"));
@@ -336,7 +336,7 @@ fn a_torn_journal_and_a_damaged_old_text_hurt_nobody() {
         house.undo("r"),
         [
             "b: removed",
-            "a: left as it is: what was kept of it is damaged; its old text is state/undo/r/1"
+            "a: left as it is: its saved content is damaged; its old text is state/undo/r/1"
         ]
     );
     assert_eq!(house.is("a").as_deref(), Some("two"));

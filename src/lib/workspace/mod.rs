@@ -1,5 +1,5 @@
-//! The agent's own directory: the files a new home begins with ([`init`]), what tools may use of it and in addition to
-//! it ([`PathPolicy`]), and the files that are protected.
+//! The agent's workspace: the files of a new home ([`init`]), what tools may use of it and in addition to it
+//! ([`PathPolicy`]), and the protected files.
 //!
 //! ```text
 //! SOUL.md IDENTITY.md AGENTS.md USER.md TOOLS.md    stable: in every request, in this order

@@ -1,5 +1,5 @@
-//! The files that shape the agent itself, which a tool changes only with the owner's yes (specification §22),
-//! and the memory, which only the owner's own conversations see.
+//! The files that shape the agent itself, which a tool changes only with the owner's approval (specification §22), and the
+//! memory, which only the owner's own conversations see.
 
 use std::fs::{DirBuilder, OpenOptions};
 use std::io::ErrorKind;

@@ -24,7 +24,7 @@ fn a_process_speaks_for_its_own_channel_only_and_commands_nothing() {
     fs::create_dir(own.join("spool/new/links.d")).expect("a directory");
     std::os::unix::fs::symlink(&secret, own.join("spool/new/links.d/link")).expect("a link");
     for (id, line, why) in [
-        ("a1", as_ada, "no line of another"),
+        ("a1", as_ada, "lines of other channels"),
         (
             "a2",
             json!({"cmd": "system", "text": "rm -rf /", "channel": "irc"}),

@@ -111,11 +111,11 @@ fn a_conversation_goes_on_wherever_its_owner_is_and_each_answer_goes_where_it_wa
     // From Telegram into the shell: the shell's next words belong to it, and Telegram hears of that.
     let said = places.shell_says("/continue telegram");
     assert!(
-        said.starts_with("We go on with our conversation in telegram here."),
+        said.starts_with("Our conversation in telegram continues here."),
         "{said}"
     );
     wait_for("a word in the old place", SOON, || {
-        let told = "Our conversation goes on in the terminal now.";
+        let told = "Our conversation now continues in the terminal.";
         places
             .sent_to(OWNER)
             .iter()
@@ -128,7 +128,7 @@ fn a_conversation_goes_on_wherever_its_owner_is_and_each_answer_goes_where_it_wa
 
     // From there on to a channel of its own; without a name it is the newest conversation.
     sms.says("ada", "m1", "/continue");
-    sms.deliver("We go on with our conversation in telegram here.");
+    sms.deliver("Our conversation in telegram continues here.");
     sms.says("ada", "m2", "and on the road");
     sms.deliver("echo: and on the road");
     let asked = places.read_by_model();
@@ -253,7 +253,7 @@ fn who_is_no_owner_any_more_has_their_own_conversation_again() {
     let sms = Wire::new(&places.sandbox, "sms");
     places.telegram_says(OWNER, "the code is 4711", "echo: the code is 4711");
     sms.says("ada", "m1", "/continue telegram");
-    sms.deliver("We go on with our conversation in telegram here.");
+    sms.deliver("Our conversation in telegram continues here.");
     let Places {
         daemon,
         telegram: _telegram,
@@ -279,7 +279,7 @@ fn nothing_goes_on_in_a_conversation_of_somebody_who_is_no_owner_any_more() {
     sms.says("ada", "m1", "hello from ada");
     sms.deliver("echo: hello from ada");
     places.shell_says("/continue sms");
-    sms.deliver("Our conversation goes on in the terminal now.");
+    sms.deliver("Our conversation now continues in the terminal.");
     assert_eq!(places.shell_says("still alone"), "echo: still alone");
     assert!(places.read_by_model().contains("hello from ada"));
     drop(sms);
@@ -320,7 +320,7 @@ fn what_is_unfinished_there_is_told_and_a_kill_keeps_the_place() {
     places.telegram.say(OWNER, OWNER, "make it");
     let id = places.sandbox.wait_asked();
     sms.says("ada", "m1", "/continue telegram");
-    let told = sms.deliver("We go on with our conversation in telegram here.");
+    let told = sms.deliver("Our conversation in telegram continues here.");
     let told = told["text"].as_str().expect("text");
     assert!(
         told.contains("I am still working on what you wrote there"),

@@ -28,9 +28,7 @@ fn a_model_reads_what_was_said_and_is_paid_for_it() {
     );
     let told = consolidate(&sandbox, &["--dry-run"]);
     assert!(
-        told.stderr
-            .contains("a model would read 1 of the conversations' spans")
-            && told.stderr.contains("$0.0"),
+        told.stderr.contains("a model would read 1 of the spans") && told.stderr.contains("$0.0"),
         "{told:?}"
     );
     assert_eq!(model.readings().len(), 0, "a dry run asks nobody");

@@ -34,7 +34,7 @@ const FAULTS: &[Fault] = &[
         id: "backup-failed",
         files: &[("state/backup.json", "{")],
         env: &[],
-        says: "nobody can tell whether backups are made",
+        says: "cannot tell whether backups are made",
         run: "ls -l",
     },
     Fault {

@@ -102,7 +102,7 @@ fn a_daemon_that_ran_and_does_not_is_missed_the_more_when_something_waits() {
     let finding = only(&sandbox, "daemon-not-running", "error");
     assert_eq!(
         finding["evidence"],
-        "no daemon runs; what waits for it: 1 command in the spool"
+        "no daemon is running; waiting for it: 1 command in the spool"
     );
     assert_eq!(command(&finding), "agent-daemon run");
     let mut daemon = sandbox.daemon_with(&["run"]);

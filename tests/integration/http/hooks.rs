@@ -161,6 +161,22 @@ fn a_signed_delivery_is_one_event_of_untrusted_words_and_the_owner_hears_of_it()
     ];
     assert_eq!(hooked.post("forge", &headers, b"{}").status, 200);
     assert_eq!(model.requests().len(), before + 1);
+
+    // Bitbucket has the signature in a header that has a weaker one of GitHub.
+    let by_bitbucket = |signature: &str| {
+        let headers = [
+            JSON,
+            ("x-request-uuid", "b-1"),
+            ("x-hub-signature", signature),
+        ];
+        hooked.post("forge", &headers, &body).status
+    };
+    for wrong in ["sha1=00", "sha256=", &signature(OTHER, &body)] {
+        assert_eq!(by_bitbucket(wrong), 401, "{wrong}");
+    }
+    model.push(Reply::Text("Bob pushed.".to_owned()));
+    assert_eq!(by_bitbucket(&signature(SECRET, &body)), 202);
+    telegram.wait_sent(|sent| sent.text.contains("Bob pushed"), SOON);
 }
 
 #[test]

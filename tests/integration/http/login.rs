@@ -213,6 +213,21 @@ fn sites_of_the_settings_have_the_token_and_not_the_cookie() {
         json!({"message": "hello"}).to_string().as_bytes(),
     );
     assert_eq!(answer.status, 401, "{answer:?}");
+    // A page may send what the SDKs of OpenAI send with each request, and read what they heed.
+    let wanted = "authorization,content-type,x-stainless-lang,x-stainless-retry-count";
+    let preflight = [
+        ("origin", "https://chat.example"),
+        ("access-control-request-method", "POST"),
+        ("access-control-request-headers", wanted),
+    ];
+    let path = "/v1/chat/completions";
+    let answer = Client::tcp(api.port, None).request("OPTIONS", path, &preflight, b"");
+    let allowed = answer.header("access-control-allow-headers");
+    assert_eq!((answer.status, allowed), (204, Some(wanted)), "{answer:?}");
+    let site = [("origin", "https://chat.example")];
+    let answer = api.client.request("GET", "/v1/models", &site, b"");
+    let shown = answer.header("access-control-expose-headers");
+    assert_eq!(shown, Some("retry-after, x-should-retry"), "{answer:?}");
 }
 
 #[test]

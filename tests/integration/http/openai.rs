@@ -337,6 +337,13 @@ fn without_a_user_each_chat_of_a_client_is_a_conversation_of_its_own() {
     assert!(told.contains("Earlier in this conversation") && told.contains("a lovely name"));
     let sessions = api.get("/api/v1/sessions").json();
     assert_eq!(sessions["sessions"].as_array().expect("a list").len(), 5);
+    // An empty user is none.
+    let of_nobody = json!({"model": "agent", "messages": [user("who am I?")], "user": ""});
+    let answer = api.post("/v1/chat/completions", &of_nobody);
+    assert_eq!(answer.status, 200, "{answer:?}");
+    let sessions = api.get("/api/v1/sessions").json();
+    let newest = sessions["sessions"][0]["key"].as_str().unwrap_or_default();
+    assert!(newest.starts_with("http:chat-"), "{sessions}");
 }
 
 #[test]

@@ -5,12 +5,13 @@
 use std::{
     path::{Path, PathBuf},
     process::Command,
+    thread,
 };
 
 use serde_json::{Value, json};
 
-use super::{Api, TOKEN};
-use crate::support::Reply;
+use super::{Api, SOON, TOKEN};
+use crate::support::{Reply, wait_for};
 
 fn text(document: &Value) -> &str {
     let last = document["output"].as_array().and_then(|items| items.last());
@@ -61,6 +62,38 @@ fn a_response_is_a_turn_and_the_next_one_follows_it() {
 
     let again = api.get(&format!("/v1/responses/{id}")).json();
     assert_eq!((&again["id"], text(&again)), (&first["id"], text(&first)));
+}
+
+#[test]
+fn a_response_that_is_not_there_yet_is_in_progress() {
+    let api = Api::new();
+    api.model.push(Reply::Held("late".to_owned()));
+    let client = api.client.clone();
+    let asked = thread::spawn(move || {
+        let headers = [
+            ("content-type", "application/json"),
+            ("idempotency-key", "late-1"),
+        ];
+        let body = json!({"model": "agent", "input": "hello"}).to_string();
+        client.request("POST", "/v1/responses", &headers, body.as_bytes())
+    });
+    wait_for("the model to be asked", SOON, || {
+        (api.model.in_flight() > 0).then_some(())
+    });
+    let look = || api.get("/v1/responses/resp_late-1").json();
+    let early = look();
+    assert_eq!(
+        (&early["status"], &early["output"]),
+        (&json!("in_progress"), &json!([]))
+    );
+    api.model.go_on();
+    let answer = asked.join().expect("a client").json();
+    let late = look();
+    assert_eq!(
+        (&late["status"], text(&late)),
+        (&json!("completed"), "late")
+    );
+    assert_eq!(answer["id"], late["id"]);
 }
 
 #[test]

@@ -150,7 +150,7 @@ fn nothing_wakes_it_where_cron_does_outside_its_hours_or_when_its_money_is_spent
         "[heartbeat]\nactive_start = \"00:00\"\nactive_end = \"23:59\"\nday_usd = 0.000001\n";
     let mut times = Times::with(little);
     times.sandbox.put("workspace/HEARTBEAT.md", b"- look\n");
-    let why = "[heartbeat] day_usd = 0.000001 holds no call, which may cost up to ";
+    let why = "[heartbeat] day_usd = 0.000001 is too small for a call, which may cost up to ";
     let told = times.heartbeat();
     assert!(told.contains(why), "{told}");
     let plan = times.dry_run();

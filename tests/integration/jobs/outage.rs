@@ -12,7 +12,7 @@ const TEXT: &str = "Remind me: fetch the kid";
 
 /// Returns the raw words of a reminder that say `why` no answer stands there.
 fn raw(why: &str) -> String {
-    format!("{TEXT}\n\n⏳ These are the words of the job itself. {why}.")
+    format!("{TEXT}\n\n⏳ This is the text of the job itself. {why}.")
 }
 
 impl Times {

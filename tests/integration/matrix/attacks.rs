@@ -29,7 +29,7 @@ fn a_stranger_is_told_a_code_once_and_brings_the_agent_into_no_group() {
         process
             .said()
             .1
-            .contains("invite_from does not name who sent it"),
+            .contains("invite_from does not name its sender"),
         "{:?}",
         process.said()
     );
@@ -85,7 +85,7 @@ fn nobody_edits_what_another_wrote() {
         process
             .said()
             .1
-            .contains("an edit of what its sender did not write"),
+            .contains("an edit of a message that its sender did not write"),
         "{:?}",
         process.said()
     );
@@ -181,7 +181,7 @@ fn a_message_whose_key_does_not_come_is_told_once() {
         process
             .said()
             .1
-            .contains("a message whose key has not come"),
+            .contains("the key of a message has not arrived"),
         "{:?}",
         process.said()
     );

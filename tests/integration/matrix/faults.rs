@@ -73,7 +73,7 @@ fn a_homeserver_that_asks_for_pauses_hangs_up_or_ends_the_session_costs_no_messa
         process
             .said()
             .1
-            .contains("a message whose key has not come")
+            .contains("the key of a message has not arrived")
             .then_some(())
     });
     process.kill9();

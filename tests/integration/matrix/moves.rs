@@ -59,7 +59,7 @@ fn a_room_that_moves_is_followed_and_one_that_only_says_so_is_not() {
     // Only who is invited may enter, and what is said meanwhile waits for it.
     logs(
         &process,
-        "cannot be entered until somebody invites the agent",
+        "cannot join the new one until somebody invites it",
     );
     let sent = house
         .sandbox
@@ -90,13 +90,13 @@ fn a_room_that_moves_is_followed_and_one_that_only_says_so_is_not() {
     let bob = Person::signed_in(&house.server, "bob");
     let claim = open_room(&bob, Some(&new));
     bob.does(json!({"do": "invite", "room": claim, "user": AGENT}));
-    logs(&process, "invite_from does not name who sent it");
+    logs(&process, "invite_from does not name its sender");
     // A room that does not say where it comes from, and one where others read along.
     let direct = bob.room(true, &[AGENT]);
     bob.wait_entered(&direct);
     let unsaid = open_room(&bob, None);
     moves(&bob, &direct, &unsaid);
-    logs(&process, "it does not say that it comes from the old one");
+    logs(&process, "it does not confirm that it replaces the old one");
     let crowd = open_room(&bob, Some(&direct));
     let joined: Value = ada.asks(
         "POST",
@@ -105,7 +105,7 @@ fn a_room_that_moves_is_followed_and_one_that_only_says_so_is_not() {
     );
     assert_eq!(joined["room_id"], crowd.as_str(), "{joined}");
     moves(&bob, &direct, &crowd);
-    logs(&process, "others read along there");
+    logs(&process, "it has other readers");
     for room in [&claim, &unsaid, &crowd] {
         wait_for("the agent to be gone", SOON, || {
             (!is_there(&bob, room)).then_some(())

@@ -100,6 +100,9 @@ fn a_server_that_floods_the_other_stream_is_named() {
         let server = listed(&sandbox, "flood", |_| true);
         server["broken"].as_str().map(str::to_owned)
     });
-    assert_eq!(broken, "it floods us with messages that nobody asked for");
+    assert_eq!(
+        broken,
+        "it floods the agent with messages that nobody requested"
+    );
     assert_eq!(daemon.term(), 0);
 }

@@ -32,7 +32,7 @@ fn who_interrupts_waiting_is_told_that_the_message_goes_on() {
         "the shell sees what ended it: {told:?}"
     );
     for words in [
-        "the message goes on without you",
+        "the agent continues",
         "agent-send --result story --wait",
         "agent-send --stop",
     ] {

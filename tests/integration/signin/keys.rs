@@ -170,7 +170,7 @@ fn a_daemon_uses_a_new_key_from_its_next_request_on_and_an_old_one_again_after_a
     assert_eq!(say("two"), "sk-canary-stored");
     let told = sandbox.run("agent-daemon", &["auth"], "");
     no_canary("auth", &told);
-    let expected = "mock  the key in state/auth.json, ends in ored\n        behind it: the variable MOCK_KEY, ends in ment\n";
+    let expected = "mock  the key in state/auth.json, ends in ored\n        overrides: the variable MOCK_KEY, ends in ment\n";
     assert_eq!(told.stdout, expected);
     for expected in ["forgot what was stored for mock\n", "nothing was stored\n"] {
         let told = sandbox.run("agent-daemon", &["logout", "mock"], "");

@@ -149,7 +149,7 @@ fn a_question_that_ends_elsewhere_is_told_and_the_rest_goes_on() {
     // What may be allowed for longer is offered with what it is.
     said(&chat, "c (in this conversation), a (always)", 1);
     assert_eq!(sandbox.send(&["--deny", &id, "not", "now"]).code, 0);
-    said(&chat, "agent-send: the question is over", 1);
+    said(&chat, "agent-send: the question is closed", 1);
     said(&chat, "result: ", 1);
     // Once for the conversation, it is not asked again.
     at_prompt(&chat);

@@ -1,4 +1,4 @@
-//! The files of a mail: under plain names, and as many as agent-channel(7) takes.
+//! The files of a mail: with plain names, and at most as many as agent-channel(7) accepts.
 
 use mail_parser::{Message, MessagePart, MimeHeaders, PartType};
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! Who wrote a mail: who vouches for them, to whom it is addressed, and what it is known by.
+//! The identity of a mail: its verified sender, its recipients, and its key.
 
 use chrono::{DateTime, Utc};
 use mail_parser::Message;

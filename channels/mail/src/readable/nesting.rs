@@ -1,4 +1,4 @@
-//! How much work a tree of HTML is: known before there is one, and never less than it turns out to be.
+//! An upper bound of the work for a tree of HTML, computed before it is parsed.
 
 /// HTML that is nested deeper makes a tree that is not walked by recursion.
 const MAX_DEPTH: usize = 300;

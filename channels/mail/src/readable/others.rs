@@ -1,5 +1,5 @@
-//! Where somebody else's words begin in a mail: what mail programs write above what they quote or pass on, in the languages
-//! of `quotes.toml`.
+//! Finds where text of others begins in a mail: the lines that mail programs write above quoted or forwarded text, in the
+//! languages of `quotes.toml`.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;

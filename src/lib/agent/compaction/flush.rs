@@ -1,13 +1,13 @@
-//! Before the older part of a conversation is summarized, the model may keep what matters of it: a side
-//! conversation of at most eight steps, in a copy of the history, that nobody is sent.
+//! The memory flush: before the older part of a conversation is summarized, the model may save important points
+//! of it, in a side conversation of at most eight steps on a copy of the history. Nothing of it is sent to anyone.
 
-use super::SOURCE;
 use crate::agent::followed::Before;
+use crate::agent::more_tools;
 use crate::agent::permission::Decision;
 use crate::agent::tool::ToolOutput;
 use crate::agent::turn_loop::{Break, Running};
 use crate::config::Thresholds;
-use crate::llm::{Prompt, Purpose};
+use crate::llm::Prompt;
 use crate::message::{Block, Message, Role, StopReason, ToolCall, ToolResult};
 use crate::provider::repair;
 use crate::session::{Kind, block_tokens, cut_blocks};
@@ -50,7 +50,7 @@ struct Flushed {
 
 impl Running<'_> {
     /// Lets the model keep what matters, unless that was done since the last compaction. Once
-    /// an answer came it is done, whatever goes wrong after it: it is not to be paid for repeatedly.
+    /// an answer came it is done, whatever fails afterwards, so that it is not paid for again.
     pub(in crate::agent) async fn flush_once(&mut self, at: Thresholds) -> Result<(), Break> {
         let can_keep = ["memory_write", "write"]
             .iter()
@@ -119,7 +119,6 @@ impl Running<'_> {
 
     async fn flush(&self, mut messages: Vec<Message>) -> Flushed {
         let mut flushed = Flushed::default();
-        let run_id = self.room_run_id();
         messages.push(Message {
             role: Role::User,
             content: vec![Block::Context {
@@ -136,18 +135,7 @@ impl Running<'_> {
                 messages: self.with_pictures(repair(messages.clone())).await.into(),
                 schema: None,
             };
-            let purpose = Purpose {
-                run_id: &run_id,
-                session_id: self.session.id(),
-                source: SOURCE,
-                budget_usd: None,
-                share_usd: None,
-            };
-            let call =
-                self.agent
-                    .client
-                    .complete(purpose, self.order.model, &prompt, &|_| {}, &|_| {});
-            let (answer, stop) = match self.in_time(call).await {
+            let (answer, stop) = match self.ask_for_room(self.order.model, &prompt).await {
                 Err(Break::Stopped) => {
                     return Flushed {
                         stopped: true,
@@ -193,7 +181,7 @@ impl Running<'_> {
     ) -> Option<Vec<Block>> {
         let mut results = Vec::new();
         let untrusted = *has_read;
-        for call in calls.into_iter().map(|call| self.offer.meant(call)) {
+        for call in calls.into_iter().map(more_tools::meant) {
             let output = tokio::select! {
                 biased;
                 () = self.order.cancel.cancelled() => return None,

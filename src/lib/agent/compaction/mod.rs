@@ -3,22 +3,25 @@
 //! ```text
 //! consolidate the facts → flush (once a cycle) → summarise → one `compaction` event → index
 //! ```
-//! Nothing is lost: the event only says what is no longer sent, the lines above it stay, and a crash
-//! anywhere leaves either no compaction or one. It ends always: what does not shrink by a fifth is cut
-//! without a model.
+//! Nothing is lost: the event only records what is no longer sent, and the lines above it stay. A crash leaves
+//! either no compaction or a complete one. Compaction always terminates: a conversation that does not shrink by
+//! a fifth is cut without a model.
 
 mod cut;
 mod flush;
 mod summary_request;
 
+use std::collections::HashMap;
+
+use parking_lot::Mutex;
 use tokio::task::spawn_blocking;
 
 use super::turn_loop::{Agent, Break, Running};
 use super::turn_request::Order;
 use crate::config::{Keep, Model, ProviderType, Thresholds};
 use crate::cost::Refusal;
-use crate::llm::{self, Prompt, Purpose, Unavailable};
-use crate::message::Step;
+use crate::llm::{self, Paid, Prompt, Purpose, Unavailable};
+use crate::message::{Step, StopReason};
 use crate::provider::SystemBlock;
 use crate::session;
 use crate::session::{Compaction, Entry, Kind, Session, State, SummaryBy};
@@ -32,6 +35,8 @@ const FEWEST: usize = 4;
 /// After a compaction a conversation must grow by this part of its limit before the next one: what cannot be
 /// made smaller must not be summarized, and paid for, after every turn.
 const GROWN: u64 = 10;
+/// As many conversations without a summary are remembered; then it starts over.
+const REMEMBERED: usize = 1_000;
 /// A compaction that leaves more than this share of the messages is none (specification §11: it must shrink by 20 %).
 const SHRUNK: f64 = 0.8;
 /// Characters of the blocks that are cut when nothing else helps: at first at least, and at last.
@@ -81,6 +86,29 @@ enum Unsummed {
     /// Trying again does not help.
     #[error("{0}")]
     ForGood(String),
+}
+
+/// Sizes of conversations when a model was asked for a summary in vain: it is not to be paid for after every turn. In memory
+/// only: new settings, or another start, may bring a better one.
+#[derive(Debug, Default)]
+pub(super) struct Tried(Mutex<HashMap<String, u64>>);
+
+impl Tried {
+    fn size_of(&self, session: &str) -> Option<u64> {
+        self.0.lock().get(session).copied()
+    }
+
+    fn forget(&self, session: &str) {
+        self.0.lock().remove(session);
+    }
+
+    fn note(&self, session: &str, size: u64) {
+        let mut known = self.0.lock();
+        if known.len() >= REMEMBERED {
+            known.clear();
+        }
+        known.insert(session.to_owned(), size);
+    }
 }
 
 impl From<llm::Error> for Unsummed {
@@ -266,6 +294,8 @@ impl Running<'_> {
             .compacted
             .as_ref()
             .is_none_or(|last| is_long || self.size() >= last.tokens + at.compact_at / GROWN);
+        let tried = self.agent.unsummed.size_of(self.session.id());
+        let grown = grown && tried.is_none_or(|size| self.size() >= size + at.compact_at / GROWN);
         if !urgent && (state.entries.len() < FEWEST || (need == Need::Perhaps && !grown)) {
             return Ok(Room::Enough);
         }
@@ -273,7 +303,7 @@ impl Running<'_> {
         if !self.harvest().await? && need == Need::Perhaps && self.size() < at.hard_at {
             tracing::warn!(
                 session = self.session.id(),
-                "no facts could be drawn: the conversation is summed up later"
+                "no facts could be extracted: the conversation is summarized later"
             );
             return Ok(Room::Enough);
         }
@@ -288,11 +318,12 @@ impl Running<'_> {
             before,
             after,
             ?by,
-            "the older part of a conversation was summed up"
+            "the older part of a conversation was summarized"
         );
         self.session
             .append(vec![Kind::Compaction(compaction)], true)
             .await?;
+        self.agent.unsummed.forget(self.session.id());
         self.agent.memory.tell_news();
         Ok(Room::Made { before, after, by })
     }
@@ -344,19 +375,19 @@ impl Running<'_> {
             && let Some(cut) = plan.cut(state, plan.at.keep, most)
         {
             let dropped = dropped(state, cut);
-            let earlier = state
-                .compacted
-                .as_ref()
-                .map(|compacted| compacted.summary.as_str());
+            let earlier = state.compacted.as_ref().map(|last| last.summary.as_str());
             let summary = self.summarise(&dropped, earlier, plan.factor, need);
             let (summary, by) = match summary.await? {
                 Ok(summary) => (summary, SummaryBy::Model),
                 // There is time until a model answers again.
                 Err(why) if need == Need::Perhaps => {
+                    if matches!(why, Unsummed::ForGood(_)) {
+                        self.agent.unsummed.note(self.session.id(), plan.size);
+                    }
                     tracing::warn!(
                         session = self.session.id(),
                         %why,
-                        "the conversation is summed up later"
+                        "the conversation is summarized later"
                     );
                     return Ok(None);
                 }
@@ -371,7 +402,7 @@ impl Running<'_> {
                     tracing::warn!(
                         session = self.session.id(),
                         why,
-                        "no model summed the conversation up"
+                        "no model could summarize the conversation"
                     );
                     (
                         summary_request::statistics(
@@ -421,10 +452,7 @@ impl Running<'_> {
             question: None,
         };
         let cut = plan.cut(state, Keep::Tokens(most), most).unwrap_or(nothing);
-        let earlier = state
-            .compacted
-            .as_ref()
-            .map(|compacted| compacted.summary.as_str());
+        let earlier = state.compacted.as_ref().map(|last| last.summary.as_str());
         let why = "it was cut to make room";
         let summary = summary_request::statistics(
             &dropped(state, cut),
@@ -552,28 +580,13 @@ impl Running<'_> {
     ) -> Result<Result<String, Unsummed>, Break> {
         let never = |why: &str| Err(Unsummed::ForGood(why.to_owned()));
         let messages = vec![summary_request::request(pieces)];
-        let prompt = Prompt {
-            system: summary_request::system(),
-            tools: [].into(),
-            may_call: false,
-            messages: messages.into(),
-            schema: None,
-        };
-        let run_id = self.room_run_id();
-        let purpose = Purpose {
-            run_id: &run_id,
-            session_id: self.session.id(),
-            source: SOURCE,
-            budget_usd: None,
-            share_usd: None,
-        };
-        let call = self
-            .agent
-            .client
-            .complete(purpose, model, &prompt, &|_| {}, &|_| {});
-        Ok(match self.in_time(call).await {
+        let prompt = Prompt::plain(summary_request::system(), messages);
+        Ok(match self.ask_for_room(model, &prompt).await {
             Err(Break::Stopped) => return Err(Break::Stopped),
             Err(_) => never("it took too long"),
+            Ok(Ok(paid)) if paid.response.stop == StopReason::Refusal => {
+                never("the model refused to write a summary")
+            }
             Ok(Ok(paid)) => {
                 let text = paid.response.message.plain_text();
                 let text = text::head_and_tail(text.trim(), longest, 70);
@@ -587,9 +600,20 @@ impl Running<'_> {
         })
     }
 
-    /// Returns the run under which making room is in the ledger: no message's own, whose cap would refuse it.
-    fn room_run_id(&self) -> String {
-        format!("{}/room", self.order.run_id)
+    /// Asks a model in order to make room. In the ledger that is a run of its own: the cap of the message would refuse it.
+    async fn ask_for_room(
+        &self,
+        model: &str,
+        prompt: &Prompt,
+    ) -> Result<Result<Paid, llm::Error>, Break> {
+        let run_id = format!("{}/room", self.order.run_id);
+        let purpose = Purpose {
+            of_others: !self.order.from_owner,
+            ..Purpose::new(&run_id, self.session.id(), SOURCE)
+        };
+        let client = &self.agent.client;
+        let call = client.complete(purpose, model, prompt, &|_| {}, &|_| {});
+        self.in_time(call).await
     }
 
     /// Returns true when a model is there that can be asked to keep something.

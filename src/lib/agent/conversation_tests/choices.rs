@@ -1,4 +1,4 @@
-//! What a model may choose out of untrusted words before the owner is asked, and what it does without those words.
+//! What a model may choose from untrusted text before the owner is asked, and what it does without that text.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

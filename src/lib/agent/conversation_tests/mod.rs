@@ -1,5 +1,4 @@
-//! For tests: conversations that no hand would write, held against the strictest rules of every vendor, and the
-//! suite of injections.
+//! Tests of generated conversations against the strictest rules of every vendor, and the suite of injections.
 
 mod choices;
 mod injections;

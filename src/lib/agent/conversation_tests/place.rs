@@ -1,5 +1,5 @@
-//! For tests of trust: an agent with tools that only say what they would do, a model that a function is, and an
-//! owner who counts what they are asked.
+//! The set-up of the trust tests: an agent with tools that only report what they would do, a model that is a function,
+//! and an owner who counts the questions.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! What is the owner's in the task of a sub-agent stays that: a run with untrusted text has no search made of it by others.
+//! The owner's data in the task of a sub-agent stays private: no run with untrusted text can make a sub-agent search for it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Plans as Markdown: a heading with the kind of a task, what it needs below.
+//! Plans as Markdown: a heading with the kind of a task, its content below.
 //!
 //! ```text
 //! # «send» 57

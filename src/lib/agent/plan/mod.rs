@@ -1,4 +1,4 @@
-//! Plans: in plan mode the model answers with tasks and not with words.
+//! Plans: in plan mode the model answers with tasks instead of text.
 //!
 //! ```text
 //! [{"kind": "think", "text": "She had a bad day."},
@@ -6,8 +6,8 @@
 //!  {"kind": "wait", "id": "b", "depends_on": ["a"], "delay": 4},
 //!  {"kind": "send", "depends_on": ["b"], "text": "Tell me everything."}]
 //! ```
-//! The same as Markdown has a level-1 heading for each task: `# send 57`, its text below. [`read`] takes both; what
-//! it cannot read is `Broken` and never shown to anybody: [`words()`] finds what of it was meant for the chat.
+//! The Markdown form has a level-1 heading for each task: `# send 57`, its text below. [`read`] accepts both. An
+//! unreadable plan is `Broken` and never shown to anyone; [`words()`] recovers the text that was meant for the chat.
 
 mod headings;
 mod json;

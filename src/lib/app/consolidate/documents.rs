@@ -85,6 +85,6 @@ pub(super) fn change_line(change: &Change) -> String {
             new.value,
             source(new)
         ),
-        Change::Gone(gone) => format!("- {}  (stood in {})", fact_line(gone), source(gone)),
+        Change::Gone(gone) => format!("- {}  (was in {})", fact_line(gone), source(gone)),
     })
 }

@@ -85,7 +85,7 @@ fn show_forgot(context: &Context<'_>, wanted: &ForgetArguments, forgot: &Forgot)
         out(format!("- {}  {}", one.date, one.summary));
     }
     context.note(match (forgot.is_empty(), wanted.dry_run) {
-        (true, _) => "nothing of it counts now; what was said of it before stays forgotten",
+        (true, _) => "it is not used now; earlier statements about it stay forgotten",
         (false, true) => "this would be forgotten",
         (false, false) => {
             "forgotten, until it is stated again; the lines that state it are unchanged"
@@ -101,8 +101,9 @@ fn hard(
 ) -> Result<(), Failure> {
     let asks = !wanted.yes && !wanted.dry_run;
     if asks && (context.json || !std::io::stdin().is_terminal()) {
-        let message = "what is erased is gone for good, and nobody is here to be asked";
-        return Err(Failure::usage(message).hint("look with --dry-run, then say --yes"));
+        let message =
+            "erased data cannot be restored, and there is no terminal to ask for confirmation";
+        return Err(Failure::usage(message).hint("check with --dry-run, then add --yes"));
     }
     let home = context.home;
     let erasure = Erasure::of(home, context.env, target)?;
@@ -142,7 +143,7 @@ fn by_daemon(context: &Context<'_>, words: &str) -> Result<String, Failure> {
     let late = "it may still be erased: look with --dry-run";
     let reply = submit::call(context.home, &order, late, DAEMON_TIMEOUT, true)?;
     match reply.error {
-        Some(why) => Err(Failure::failed(why).hint("agent-send --status shows the last trouble")),
+        Some(why) => Err(Failure::failed(why).hint("agent-send --status shows the last problem")),
         None => Ok(reply.reply.unwrap_or_default()),
     }
 }
@@ -160,7 +161,7 @@ fn show(survey: &Survey) {
         cli::out(&format!("- {line}"));
     }
     for (path, why) in &survey.left {
-        cli::out(&text::visible(&format!("left as it is: {path} ({why})")));
+        cli::out(&text::visible(&format!("not changed: {path} ({why})")));
     }
 }
 

@@ -42,7 +42,7 @@ pub(super) fn facts(context: &Context<'_>, wanted: &ListArguments) -> Result<(),
     let none = match (&wanted.query, wanted.all) {
         (None, _) => "no facts yet",
         (Some(_), true) => "no fact has these words",
-        (Some(_), false) => "no fact has these words now; --all shows what held once, too",
+        (Some(_), false) => "no current fact has these words; --all also shows former ones",
     };
     show(context, "facts", &found, documents::fact, none, |found| {
         let zone = context.zone();
@@ -73,7 +73,7 @@ pub(super) fn commitments(context: &Context<'_>, wanted: &ListArguments) -> Resu
         let status = one.status.as_str();
         wanted.wants(&format!("{} {} {} {status}", one.scope, one.who, one.what))
     });
-    let none = "nothing is promised that is still open; --all shows what is settled, too";
+    let none = "there are no open commitments; --all also shows settled ones";
     let document = documents::commitment;
     show(context, "commitments", &found, document, none, |found| {
         let (zone, now) = (context.zone(), clock::now_ms());

@@ -41,7 +41,7 @@ pub(super) fn run(context: &Context<'_>) -> Result<(), Failure> {
         for Conflict { current, other } in &done.conflicts {
             let about = format!("{} {}", current.entity, current.attribute);
             let (now, then) = (place(current), place(other));
-            let line = format!("conflict {about}: {now}, but a note says still {then}");
+            let line = format!("conflict {about}: {now}, but a note still says {then}");
             cli::out(&text::visible(&line));
         }
         context.note(&format!(

@@ -1,4 +1,4 @@
-//! `agent-consolidate`: draws facts from notes and conversations, and shows them.
+//! `agent-consolidate`: extracts facts from notes and conversations, and shows them.
 
 mod documents;
 pub(crate) use documents::{fact, origin};
@@ -24,11 +24,11 @@ use crate::memory::facts::Error;
 
 const PROGRAM: &str = "agent-consolidate";
 
-/// Draw facts from notes and conversations, and show them
+/// Extract facts from notes and conversations, and show them
 ///
-/// Without a verb it does `run`: what is new in USER.md, MEMORY.md, memory/**/*.md and in the owner's
-/// conversations is gone through. Each fact knows the line it comes from; correct the line, and the next
-/// run corrects the fact.
+/// Without a verb it does `run`: it processes new content in USER.md, MEMORY.md, memory/**/*.md and in the
+/// owner's conversations. Each fact records the line that states it; correct the line, and the next run
+/// corrects the fact.
 #[derive(Debug, Parser)]
 #[command(
     name = "agent-consolidate",
@@ -49,45 +49,45 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Go through what is new (the default)
+    /// Process new content (the default)
     Run(RunArguments),
-    /// Show how many facts there are and what waits
+    /// Show the number of facts and the pending work
     Status,
-    /// Show facts, those that hold now
+    /// Show the current facts
     Facts(ListArguments),
-    /// Show what happened in conversations, the newest first
+    /// Show episodes of conversations, the newest first
     Episodes(ListArguments),
-    /// Show what was promised and is still open
+    /// Show open commitments
     Commitments(ListArguments),
     /// Show where a fact was stated
     Why(WhyArguments),
     /// Let overdue commitments expire, show notes that contradict each other
     Maintain,
-    /// Take back what a run put in; without RUN, show the runs
+    /// Undo a run; without RUN, show the runs
     Undo(UndoArguments),
-    /// Forget a fact or a person: what states it no longer counts; with --hard it is erased
+    /// Forget a fact or a person: it is no longer used; with --hard it is erased
     Forget(ForgetArguments),
 }
 
 #[derive(Debug, Clone, Copy, Default, Args)]
 struct RunArguments {
-    /// Show what would change, write nothing
+    /// Show what would change, without writing
     #[arg(long)]
     dry_run: bool,
-    /// Go through everything again
+    /// Process everything again
     #[arg(long)]
     backfill: bool,
 }
 
 #[derive(Debug, Args)]
 struct ListArguments {
-    /// Words that it must have, all of them
+    /// Words that a result must contain, all of them
     #[arg(value_name = "QUERY")]
     query: Option<String>,
     /// More words
     #[arg(value_name = "WORD", hide = true)]
     more: Vec<String>,
-    /// Show what is over, too
+    /// Also show former or settled ones
     #[arg(long)]
     all: bool,
 }
@@ -121,13 +121,13 @@ struct ForgetArguments {
     /// More words of it
     #[arg(value_name = "WORD", hide = true)]
     more: Vec<String>,
-    /// Erase it from everything that the agent keeps; a daemon that runs restarts for it
+    /// Erase it from all data of the agent; a running daemon restarts for this
     #[arg(long)]
     hard: bool,
     /// Erase without asking
     #[arg(long, requires = "hard")]
     yes: bool,
-    /// Show what would be forgotten, write nothing
+    /// Show what would be forgotten, without writing
     #[arg(long)]
     dry_run: bool,
 }

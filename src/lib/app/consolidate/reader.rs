@@ -1,4 +1,4 @@
-//! The model reader for `agent-consolidate`: opened when the first question comes, because most runs have none.
+//! The model reader for `agent-consolidate`: opened for the first request, because most runs have none.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! `agent-consolidate [run]`. Silent when all went well, as cron likes it.
+//! `agent-consolidate [run]`. Silent on success, for cron.
 
 use serde_json::{Value, json};
 
@@ -57,7 +57,7 @@ pub(super) fn remind(context: &Context<'_>) -> Result<(), Failure> {
     let orders = commitment_reminders::order(context.home, &config)?;
     if orders > 0 && context.is_verbose() {
         context.note(&format!(
-            "{} ordered or taken back",
+            "{} added or removed",
             text::counted(orders, "reminder")
         ));
     }
@@ -72,7 +72,7 @@ fn tell(context: &Context<'_>, options: Options<'_>, report: &Report) {
             context.home.display(aside),
         );
         cli::err(&format!(
-            "{PROGRAM}: {database} could not be used: it is now {aside}, and the facts were made again"
+            "{PROGRAM}: {database} could not be used: it was moved to {aside}, and the facts were rebuilt"
         ));
     }
     for skipped in &report.skipped {
@@ -105,11 +105,11 @@ fn tell(context: &Context<'_>, options: Options<'_>, report: &Report) {
         context.note(&format!("would write: {}", summary(report)));
         if report.asked > 0 {
             let cost = report.cost_usd.map_or_else(
-                || "nobody knows what that costs".to_owned(),
+                || "the cost is unknown".to_owned(),
                 |usd| format!("about ${usd:.4}"),
             );
             context.note(&format!(
-                "a model would read {} of the conversations' spans and notes, beside the rules whose facts are shown: {cost}",
+                "a model would read {} of the spans and notes, in addition to the rules, whose facts are shown: {cost}",
                 report.asked
             ));
         }

@@ -14,7 +14,7 @@ pub(super) fn run(context: &Context<'_>) -> Result<(), Failure> {
     }
     let line = |name: &str, value: String| cli::out(&format!("{name:<11}{value}"));
     let (facts, former) = (status.facts, status.former);
-    line("facts", format!("{facts}, and {former} that held once"));
+    line("facts", format!("{facts}, and {former} former ones"));
     let (commitments, episodes) = (status.commitments, status.episodes);
     if (commitments, episodes) != (0, 0) {
         let value = format!("{commitments} open commitments, {episodes} episodes");

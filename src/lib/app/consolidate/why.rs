@@ -46,9 +46,9 @@ fn lines(fact: &Fact, origins: &[Origin], zone: Tz) -> Vec<String> {
     let until = match (fact.valid_to, fact.superseded_by) {
         (None, _) => String::new(),
         (Some(to), _) if fact.is_forgotten => {
-            format!(" until {}: forgotten, as you wanted it", at(to))
+            format!(" until {}: forgotten at your request", at(to))
         }
-        (Some(to), None) => format!(" until {}: nothing states it any more", at(to)),
+        (Some(to), None) => format!(" until {}: no longer stated", at(to)),
         (Some(to), Some(next)) => format!(" until {}, then fact {next}", at(to)),
     };
     let (sure, since) = (fact.confidence * 100.0, at(fact.valid_from));
@@ -57,7 +57,7 @@ fn lines(fact: &Fact, origins: &[Origin], zone: Tz) -> Vec<String> {
         format!("fact {}, {sure:.0}% sure, since {since}{until}", fact.id),
     ];
     if origins.is_empty() {
-        let place = format!("it stood in {}:{}", fact.source, fact.source_line);
+        let place = format!("it was in {}:{}", fact.source, fact.source_line);
         lines.push(text::visible(&place));
     }
     for one in origins {

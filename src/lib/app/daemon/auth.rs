@@ -1,5 +1,5 @@
-//! `agent-daemon auth`: for each provider, which key is active, where it came from, and what stands
-//! behind it. Of a key its last four letters are shown, of a short one nothing.
+//! `agent-daemon auth`: shows for each provider which key is active, where it came from, and which other keys it
+//! overrides. Only the last four characters of a key are shown, and nothing of a short one.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -123,7 +123,7 @@ pub(super) fn auth(shared: &Shared, check: bool, json: bool) -> Result<Exit, Fai
     }
     if let State::Corrupt { reason } = &contents.state {
         cli::err(&format!(
-            "warning: state/auth.json cannot be used: {reason}; nothing in it counts, and login sets it aside"
+            "warning: state/auth.json cannot be used: {reason}; it is ignored, and login moves it aside"
         ));
     }
     for words in &trouble {
@@ -308,7 +308,7 @@ fn show(row: &Row, width: usize) {
         cli::out(&cli::harmless(&format!("{:<width$}    {word}: {says}", "")));
     }
     for source in row.sources.iter().skip(1) {
-        cli::out(&format!("{:<width$}    behind it: {}", "", words(source)));
+        cli::out(&format!("{:<width$}    overrides: {}", "", words(source)));
     }
     if let Some(reason) = &row.signed_out {
         cli::out(&cli::harmless(&format!(

@@ -1,4 +1,4 @@
-//! From settings to the things that work with them.
+//! Builds the components of the daemon from the settings.
 
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -413,7 +413,7 @@ pub(crate) fn telegram(
     })?;
     if !is_bot_token(&token) {
         return Err(Failure::config(format!(
-            "the bot token {} is no bot token",
+            "the value of {} is not a bot token",
             telegram.token_env
         ))
         .hint("a token looks like 123456789:AAF… ; copy it whole from @BotFather"));

@@ -1,6 +1,6 @@
-//! Lines of channels that wait for their turn. However many one channel brings, a look takes a bounded number of each and the
-//! others do not wait for it. Within a channel, word of what was sent does not wait for messages, and messages of one chat
-//! do not wait for those of another.
+//! Lines of channels that wait for their turn. Each pass takes a bounded number of lines of each channel, so that a busy
+//! channel does not delay the others. Within a channel, delivery results do not wait for messages, and messages of one
+//! chat do not wait for those of another.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;

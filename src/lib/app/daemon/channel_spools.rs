@@ -1,5 +1,5 @@
-//! Lines of channels that are processes: from the common spool, and from the spool of each channel, where nothing else is
-//! taken. `channel_backlog` says whose turn it is.
+//! Lines of channel processes: from the common spool, and from the spool of each channel, which accepts nothing else.
+//! `channel_backlog` decides whose turn it is.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -74,7 +74,7 @@ impl Opened {
             Ok(None) => Self::Gone,
             Ok(Some(bytes)) => match control::decode(&bytes) {
                 Ok(order) if order.id == entry.id => Self::Order(Box::new(order)),
-                Ok(_) => Self::Bad("the id in the file is not its name".to_owned()),
+                Ok(_) => Self::Bad("the id in the file does not match its name".to_owned()),
                 Err(bad) => Self::Bad(bad.reason),
             },
             Err(error) if error.source.kind() == std::io::ErrorKind::InvalidData => {
@@ -98,11 +98,11 @@ pub(super) async fn open(dir: &SpoolDir, entry: &Entry) -> Opened {
     };
     match (order.command.channel(), &dir.channel) {
         (Some(channel), Some(own)) if channel != own => Opened::Bad(format!(
-            "this is the spool of the channel {own}: no line of another is taken here"
+            "this is the spool of the channel {own}: lines of other channels are refused"
         )),
-        (None, _) => {
-            Opened::Bad("only `user` and `delivered` lines of a channel are taken here".to_owned())
-        }
+        (None, _) => Opened::Bad(
+            "only `user` and `delivered` lines of a channel are accepted here".to_owned(),
+        ),
         _ => Opened::Order(order),
     }
 }
@@ -136,7 +136,7 @@ pub(super) async fn take(
                 }
                 Err(reason) => Some(reason),
             },
-            _ => Some("this is no line of a channel".to_owned()),
+            _ => Some("this is not a line of a channel".to_owned()),
         };
         if let Some(reason) = refused {
             answer(pipeline, home, dir, &order.id, &reason).await;
@@ -188,7 +188,7 @@ async fn judge(
         Known::Other => {
             attachments::withdraw(&dir.new, id);
             return Ok(Err(format!(
-                "the message {} came before with other words; `\"edited\": true` says that they were changed",
+                "the message {} was sent before with a different text; `\"edited\": true` marks a changed text",
                 crate::text::visible(&message_id)
             )));
         }

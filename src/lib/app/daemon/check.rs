@@ -11,7 +11,7 @@ use crate::app::http;
 use crate::app::llm_client;
 use crate::auth::Keys;
 use crate::config;
-use crate::config::{Home, Loaded, Origin, Secrets};
+use crate::config::{Home, Loaded, Origin};
 use crate::jobs;
 use crate::prompt;
 use crate::skills::Skills;
@@ -45,8 +45,19 @@ fn all_told(mut failures: Vec<Failure>, json: bool) -> Option<Failure> {
     Some(last)
 }
 
-/// Says what gives the agent a model: a provider's file that nobody loads, first one that needs nothing more; else a vendor's key.
-fn no_provider(home: &Home, secrets: &Secrets) -> Result<String, Failure> {
+/// Says what gives the agent a model: a key that was stored and waits to be verified; a provider's file that nobody loads,
+/// first one that needs nothing more; else a vendor's key.
+fn no_provider(home: &Home, keys: &Keys) -> Result<String, Failure> {
+    let secrets = keys.secrets();
+    // What is wrong with auth.json is told elsewhere.
+    let stored = keys.store().read().map(|contents| contents.entries);
+    let mut stored = stored.unwrap_or_default().into_iter();
+    if let Some((name, _)) = stored.find(|(_, entry)| entry.unverified) {
+        return Ok(format!(
+            "no provider is in use: the key of {name} is stored and not verified; with a network, {} verifies it",
+            cli::command("agent-daemon", "auth --check")
+        ));
+    }
     let lacks = |name: &String| -> Option<String> {
         // What is wrong with a file is told when it is loaded.
         let provider = config::provider(home, name).ok().flatten()?;
@@ -74,7 +85,7 @@ fn no_provider(home: &Home, secrets: &Secrets) -> Result<String, Failure> {
 }
 
 /// Says who answers and who listens, and why just these.
-fn models_in_use(home: &Home, loaded: &Loaded, secrets: &Secrets) -> Result<Vec<String>, Failure> {
+fn models_in_use(home: &Home, loaded: &Loaded, keys: &Keys) -> Result<Vec<String>, Failure> {
     let said = |role: &str, what: &str| {
         let model = loaded.models.for_role(role)?;
         let provider = &model.provider.name;
@@ -84,7 +95,7 @@ fn models_in_use(home: &Home, loaded: &Loaded, secrets: &Secrets) -> Result<Vec<
         ))
     };
     let answers = match loaded.origin("providers.load") {
-        Origin::Default => Some(no_provider(home, secrets)?),
+        Origin::Default => Some(no_provider(home, keys)?),
         origin => said("cli", "answers").map(|answers| {
             format!(
                 "{answers}; providers.load = {:?}: {origin}",
@@ -137,7 +148,7 @@ pub(super) fn check(shared: &Shared, show_origin: bool, json: bool) -> Result<Ex
         return Err(failure);
     }
     let notes: Vec<String> = loaded.notes.iter().map(ToString::to_string).collect();
-    let models = models_in_use(&home, &loaded, secrets)?;
+    let models = models_in_use(&home, &loaded, &keys)?;
     let hooks = http::hook_lines(&loaded.config.http);
     if json {
         let settings: Vec<_> = loaded

@@ -1,4 +1,4 @@
-//! Commands in: the FIFO as doorbell and short path, the spool as record.
+//! Accepts commands: from the FIFO, which also signals new spool files, and from the spool, which is durable.
 
 use std::fs::File;
 use std::path::PathBuf;

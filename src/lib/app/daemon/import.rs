@@ -13,12 +13,12 @@ use crate::{clock, config, import};
 /// What `agent-daemon import` takes.
 #[derive(Debug, Args)]
 pub(super) struct Import {
-    /// The program whose files they are
+    /// The program from which to import
     program: Program,
     /// Its directory, such as ~/.openclaw or ~/.hermes; it is only read
     #[arg(value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
     dir: PathBuf,
-    /// List what would be taken and what cannot, write nothing
+    /// List what would be imported and what cannot, without writing
     #[arg(long)]
     dry_run: bool,
 }
@@ -82,7 +82,7 @@ pub(super) fn import(shared: &Shared, wanted: &Import, json: bool) -> Result<Exi
     }
     if !shared.quiet && taken.is_empty() && left.is_empty() {
         cli::err(&format!(
-            "nothing to take in {}: DIR is the program's own directory, such as ~/.openclaw or ~/.hermes",
+            "nothing to import in {}: DIR is the program's own directory, such as ~/.openclaw or ~/.hermes",
             wanted.dir.display()
         ));
     }
@@ -90,7 +90,7 @@ pub(super) fn import(shared: &Shared, wanted: &Import, json: bool) -> Result<Exi
         let folder = format!("imported/{kind}");
         if !shared.quiet && taken.iter().any(|what| what.contains(&folder)) {
             cli::err(&format!(
-                "{kind} are not in force: read each, then move it from workspace/{folder} to workspace/{kind}"
+                "{kind} are inactive: read each, then move it from workspace/{folder} to workspace/{kind}"
             ));
         }
     }

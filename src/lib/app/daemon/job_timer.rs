@@ -1,4 +1,4 @@
-//! The one timer of what the agent does by itself.
+//! The timer of jobs and heartbeats.
 
 use std::sync::Arc;
 use std::time::Duration;

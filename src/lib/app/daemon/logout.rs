@@ -1,4 +1,4 @@
-//! `agent-daemon logout`: forget what `login` stored. What is not there any more is forgotten already.
+//! `agent-daemon logout`: deletes the credentials that `login` stored. It is not an error if they are already gone.
 
 use serde_json::json;
 
@@ -28,7 +28,7 @@ pub(super) fn logout(
             several => {
                 let names: Vec<&str> = several.iter().map(|name| name.as_str()).collect();
                 return Err(Failure::usage(format!(
-                    "say who: there is something of {}",
+                    "name a provider: credentials of {} are stored",
                     names.join(", ")
                 ))
                 .hint(format!(
@@ -66,7 +66,7 @@ pub(super) fn logout(
         }
         if !removed.is_empty() {
             cli::err(
-                "the key itself is still good: take it back at the provider if others may have it",
+                "the key itself is still valid: revoke it at the provider if others may have it",
             );
         }
     }
@@ -80,7 +80,7 @@ fn done(removed: &[String], json: bool, keys: &Keys, state: &State) -> Result<Ex
         cli::out("nothing was stored");
     } else {
         cli::out(&format!(
-            "forgot what was stored for {}",
+            "deleted the stored credentials of {}",
             removed.join(", ")
         ));
     }

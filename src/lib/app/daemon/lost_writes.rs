@@ -1,4 +1,4 @@
-//! Finds out at the start that a database lost what was on disk: SQLite does not say so itself.
+//! Detects at the start that a database has lost committed data, which SQLite itself does not report.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! Periodic tasks of the daemon, outside the message path: the memory is updated, answers
-//! that are missing are written again, what is old is forgotten.
+//! Periodic tasks of the daemon, outside the message path: they update the memory, write missing reply files again and
+//! remove old data.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -55,7 +55,7 @@ pub(super) async fn tell_alerts(pipeline: Arc<Pipeline>, ledger: Ledger) {
             .filter(|error| trouble.as_ref() != Some(*error))
         {
             tracing::warn!(
-                "the owner could not be told what the limits leave, and is told later: {error}"
+                "cannot notify the owner of the remaining limits; retrying later: {error}"
             );
         }
         trouble = told;
@@ -72,7 +72,7 @@ pub(super) async fn watch_ledger(pipeline: Arc<Pipeline>, ledger: Ledger) {
     while closing.run_until_cancelled(looks.tick()).await.is_some() {
         let is_held = ledger.is_held();
         if is_held != was_held {
-            let words = "cost.db cannot be written, so no model is asked: another program holds it (`fuser` names it), or the disk takes long";
+            let words = "cost.db cannot be written, so no model is asked: another program locks it (`fuser` names it), or the disk takes long";
             if is_held {
                 tracing::warn!("{words}");
             }
@@ -123,12 +123,8 @@ pub(super) async fn remember(pipeline: Arc<Pipeline>) {
             true
         });
         let pause = tokio::time::sleep(MEMORY_PAUSE);
-        if pipeline
-            .closing()
-            .run_until_cancelled(pause)
-            .await
-            .is_none()
-        {
+        let pause = pipeline.closing().run_until_cancelled(pause);
+        if pause.await.is_none() {
             return;
         }
         let memory = pipeline.memory().clone();

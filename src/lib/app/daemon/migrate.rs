@@ -1,4 +1,4 @@
-//! `agent-daemon migrate`: brings the databases of a home up to this version, or says why there is no way back.
+//! `agent-daemon migrate`: migrates the databases of a home to this version, or explains why there is no way back.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -48,7 +48,7 @@ fn said(home: &Home, path: &Path, Migrated { from, to }: Migrated) -> String {
         return format!("{name}: schema {to}, nothing to do");
     }
     let kept = home.display(&db::old_copy(path, from));
-    format!("{name}: schema {from} is now {to}; as it was before: {kept}")
+    format!("{name}: migrated from schema {from} to {to}; copy of the old one: {kept}")
 }
 
 /// Returns the three numbers of a version.
@@ -66,12 +66,12 @@ fn numbers(version: &str) -> Option<[u64; 3]> {
 fn elsewhere(home: &Home, other: &str) -> Result<Failure, Failure> {
     let shown = text::visible(&text::shorten(other, 40));
     let wanted = numbers(other).ok_or_else(|| {
-        Failure::usage(format!("`{shown}` is no version"))
+        Failure::usage(format!("`{shown}` is not a version"))
             .hint(format!("a version looks like {OWN}"))
     })?;
     if Some(wanted) > numbers(OWN) {
         return Ok(Failure::failed(format!(
-            "this is version {OWN}, which knows nothing of {shown}"
+            "this is version {OWN}, which does not know {shown}"
         ))
         .hint(format!(
             "install {shown}; it migrates the home at its first start"
@@ -106,10 +106,10 @@ fn back(home: &Home, other: &str) -> Failure {
         })
         .collect();
     let hint = if kept.is_empty() {
-        "put back a backup that it wrote: agent-daemon restore PATH".to_owned()
+        "restore a backup that it wrote: agent-daemon restore PATH".to_owned()
     } else {
         format!(
-            "stop the daemon, install {other}, and put back what was kept before the migration; what came since is not in it: {}",
+            "stop the daemon, install {other}, and restore the copies from before the migration, which lack all newer data: {}",
             kept.join("; ")
         )
     };

@@ -1,4 +1,4 @@
-//! `agent-daemon`: the long-running process, and what prepares a home for it.
+//! `agent-daemon`: the long-running process, and the commands that prepare a home for it.
 
 mod auth;
 pub(super) mod backup;
@@ -8,6 +8,7 @@ mod channel_spools;
 mod check;
 pub(super) mod command_intake;
 mod completions;
+mod full_disk;
 mod import;
 mod init;
 mod job_timer;
@@ -19,6 +20,7 @@ mod mcp_servers;
 mod migrate;
 mod publish_state;
 mod reload;
+mod replaced_databases;
 mod run;
 mod run_options;
 mod run_until_done;
@@ -48,8 +50,8 @@ use crate::{media, sandbox, tools};
 
 /// The agent's daemon: channels, queue, agent loop
 ///
-/// Never forks; run it from systemd, or from a shell. Exit code: 0 drained and ended, 75 another
-/// daemon has this home, 78 configuration.
+/// Never forks; run it from systemd, or from a shell. Exit code: 0 stopped normally, 75 another
+/// daemon uses this home, 78 configuration.
 #[derive(Debug, Parser)]
 #[command(name = "agent-daemon", version = cli::version(), after_help = "Examples:\n  agent-daemon init && agent-daemon check && agent-daemon run")]
 struct Arguments {
@@ -68,7 +70,7 @@ struct Arguments {
 enum Verb {
     /// Run until SIGTERM (the default); SIGHUP reads the configuration again
     Run(#[command(flatten)] RunOptions),
-    /// Make the home: directories, templates, configuration; overwrites nothing
+    /// Create the home: directories, templates, configuration; overwrites nothing
     Init {
         /// Ask nothing
         #[arg(long)]
@@ -80,18 +82,18 @@ enum Verb {
         #[arg(long)]
         show_origin: bool,
     },
-    /// Say what is wrong here and which command helps; exit code 1 when something is
+    /// Report problems and the commands that repair them; exit code 1 if there are any
     Doctor {
-        /// Repair modes and make missing directories first
+        /// First repair modes and create missing directories
         #[arg(long)]
         fix: bool,
-        /// List the id of every finding there can be, and look at nothing
+        /// List the ids of all possible findings; check nothing
         #[arg(long, conflicts_with = "fix")]
         list: bool,
     },
-    /// Store a key for a provider of models, or sign in there
+    /// Store the key of a provider, or sign in to it
     Login(#[command(flatten)] login::Login),
-    /// Forget what login stored
+    /// Delete credentials that login stored
     Logout {
         /// Whose
         provider: Option<String>,
@@ -101,25 +103,26 @@ enum Verb {
     },
     /// Show for each provider which key is active and where it came from
     Auth {
-        /// Try each key: those of loaded providers, and stored ones that were not verified; exit code 1 when one is refused
+        /// Verify the keys of loaded providers, and stored ones that were not verified; exit code 1 if one is
+        /// refused
         #[arg(long)]
         check: bool,
     },
-    /// Write everything the agent has into one file, while it runs
+    /// Write all data of the agent into one file, while it runs
     Backup(#[command(flatten)] backup::Backup),
-    /// Put a backup into an empty home
+    /// Restore a backup into an empty home
     Restore(#[command(flatten)] backup::Restore),
-    /// Copy this home to another machine on every change, or wait here as that machine until it is to take over
+    /// Copy this home to another machine on every change, or wait as that machine to take over
     Standby(#[command(flatten)] standby::Arguments),
-    /// Move in from another program: workspace, memory, jobs, conversations, skills
+    /// Import from another program: workspace, memory, jobs, conversations, skills
     Import(#[command(flatten)] import::Import),
-    /// Bring the databases of the home up to this version, as the daemon does at its start
+    /// Migrate the databases of the home to this version, as the daemon does at its start
     Migrate {
-        /// To this version; an older one is refused, with what can be done instead
+        /// The target version; an older one is refused, with the copies that can be restored instead
         #[arg(long, value_name = "VERSION")]
         to: Option<String>,
     },
-    /// Print what a shell needs to complete the command lines of the five programs
+    /// Print a script that completes the command lines of the five programs
     #[command(after_help = completions::HELP)]
     Completions {
         /// The shell
@@ -127,7 +130,7 @@ enum Verb {
     },
 }
 
-/// Returns the command line; the launcher's hidden argument is none of it.
+/// Returns the command line, without the launcher's hidden argument.
 pub fn command() -> clap::Command {
     Arguments::command()
 }
@@ -168,9 +171,11 @@ fn run_verb(arguments: Arguments) -> Result<Exit, Failure> {
         verb,
     } = arguments;
     match verb.unwrap_or(Verb::Run(RunOptions::default())) {
-        Verb::Run(after) => match run::run(&shared, before.or(after))? {
-            End::Exit(exit) => Ok(exit),
-            End::Restart => Err(restart()),
+        Verb::Run(after) => match run::run(&shared, before.or(after)) {
+            Ok(End::Exit(exit)) => Ok(exit),
+            Ok(End::Restart) => Err(restart()),
+            Err(failure) if full_disk::wait_for_room(&shared, &failure) => Err(restart()),
+            Err(failure) => Err(failure),
         },
         _ if before != RunOptions::default() => {
             Err(Failure::usage("--channel and --once go with run").hint("agent-daemon run --help"))

@@ -132,7 +132,7 @@ pub(super) async fn show(
     }
     sums = Sums::default();
     refresh(&pipeline, &ledger, &mut state, &mut sums, LAST_PATIENCE).await;
-    // A turn that was broken off is none that runs: it continues after the next start.
+    // An interrupted turn is not running: it continues after the next start.
     state.lanes.clear();
     state.settle();
     state.ended_at = Some(state.updated_at.clone());

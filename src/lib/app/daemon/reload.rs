@@ -1,5 +1,5 @@
-//! A reload (SIGHUP, or the command `reload`): the settings and what hangs on them are built again and
-//! swapped whole. Turns that run keep the old ones.
+//! A reload (SIGHUP, or the command `reload`): the settings and everything that depends on them are rebuilt and replaced
+//! at once. Running turns keep the old ones.
 
 use ring::digest::{SHA256, digest};
 

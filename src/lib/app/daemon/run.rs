@@ -1,4 +1,4 @@
-//! `agent-daemon run`: opens the daemon, serves until something ends it, and takes it apart.
+//! `agent-daemon run`: starts the daemon, serves until something ends it, and shuts it down.
 
 use std::io::IsTerminal;
 use std::time::Duration;
@@ -8,6 +8,7 @@ use tokio::sync::mpsc;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 
+use super::replaced_databases::OpenDatabases;
 use super::run_options::RunOptions;
 use super::startup;
 use super::startup::{Daemon, News};
@@ -82,7 +83,7 @@ struct Signals {
 impl Signals {
     fn listen() -> Result<Self, Failure> {
         let listen = |kind| {
-            signal(kind).map_err(|error| Failure::io(format!("signals cannot be heard: {error}")))
+            signal(kind).map_err(|error| Failure::io(format!("cannot listen for signals: {error}")))
         };
         Ok(Self {
             terminate: listen(SignalKind::terminate())?,
@@ -185,6 +186,7 @@ impl Daemon {
         self.greet();
         let mut beat = watchdog::Beat::of(&self.systemd);
         let mut look = tokio::time::interval(LOOK_AT_LOCK);
+        let mut databases = OpenDatabases::of(&self.home);
         let lost = self.lost_database();
         tokio::pin!(lost);
         let end = loop {
@@ -200,9 +202,12 @@ impl Daemon {
                 }
                 exit = &mut tasks.last_work => break End::Exit(exit.unwrap_or(Exit::Bug)),
                 () = beat.next() => tasks.pulse.send(),
-                _ = look.tick() => if !self.has_home(lock) {
-                    break End::Exit(Exit::TryAgain);
-                },
+                _ = look.tick() => {
+                    if !self.has_home(lock) {
+                        break End::Exit(Exit::TryAgain);
+                    }
+                    databases.look(pipeline);
+                }
                 name = &mut lost => {
                     tracing::error!("{name} was damaged while the daemon ran: it ends, so that the next start sets the file aside");
                     break End::Exit(Exit::Io);
@@ -248,7 +253,7 @@ impl Daemon {
                 false
             }
             Err(error) => {
-                tracing::debug!(%error, "the lock of the home cannot be looked at");
+                tracing::debug!(%error, "the lock of the home cannot be checked");
                 true
             }
         }
@@ -279,7 +284,7 @@ impl Daemon {
         tracing::info!("ending: running turns may finish");
         self.systemd.say(match end {
             End::Exit(_) => "STOPPING=1\nSTATUS=ending: running turns may finish",
-            End::Restart => "STATUS=restarting, to forget: running turns may finish",
+            End::Restart => "STATUS=restarting, to erase: running turns may finish",
         });
         self.pipeline.closing().cancel();
         while tasks.parts.join_next().await.is_some() {}
@@ -307,9 +312,12 @@ impl Daemon {
 
     fn dump_status(&self) {
         let dumped = documents::status(&self.home, &self.env).and_then(|status| {
-            let bytes = serde_json::to_vec_pretty(&status).unwrap_or_default();
             let path = self.home.status();
-            Ok(atomic::write(&path, &bytes, atomic::Durability::Rename)?)
+            Ok(atomic::write_json(
+                &path,
+                &status,
+                atomic::Durability::Rename,
+            )?)
         });
         if let Err(failure) = dumped {
             tracing::error!("status.json could not be written: {}", failure.message);

@@ -1,4 +1,4 @@
-//! The flags of a run: which channels are open beside the spool, and whether the daemon ends by itself.
+//! The flags of a run: which channels are open in addition to the spool, and whether the daemon ends when it is done.
 
 use clap::{Args, ValueEnum};
 
@@ -8,7 +8,7 @@ pub(super) struct RunOptions {
     /// Use these channels only; default: those that the configuration enables
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     channel: Option<Vec<ChannelName>>,
-    /// Handle what waits, then end
+    /// Process waiting messages, then exit
     #[arg(long)]
     pub once: bool,
 }

@@ -1,5 +1,5 @@
-//! A daemon that ends by itself, after the end of standard input or after what waited (`--once`): when it has nothing
-//! left to do.
+//! A daemon that ends when it has nothing left to do: after the end of standard input, or with `--once` after the waiting
+//! messages.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

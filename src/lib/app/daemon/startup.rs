@@ -1,4 +1,4 @@
-//! The start of the daemon: lock → what is to be erased → FIFO → stores → settings → recovered work.
+//! The start of the daemon: lock → pending erasures → FIFO → stores → settings → recovered work.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -38,7 +38,7 @@ use crate::sys::{fifo, lock};
 use crate::{db, logging, monitor_state, prompt, queue, session, workspace};
 
 /// Well within the 60 s and more that a supervisor waits for a sign of life.
-const ERASE_BEAT: Duration = Duration::from_secs(5);
+const START_BEAT: Duration = Duration::from_secs(5);
 
 /// What is there before the event loop.
 pub(super) struct Prepared {
@@ -151,19 +151,34 @@ fn erase(home: &Home, env: &Environment, systemd: &Systemd) -> Result<Vec<String
     if orders.is_empty() {
         return Ok(Vec::new());
     }
+    let carry_out = || {
+        orders
+            .into_iter()
+            .map(|order| order.carry_out(home, env).map_err(Failure::from))
+            .collect()
+    };
+    saying_alive(
+        systemd,
+        "erasing what is to be forgotten",
+        START_BEAT,
+        carry_out,
+    )
+}
+
+/// Does `work`, which may take longer than a start may (90 s, `DefaultTimeoutStartSec` in systemd-system.conf(5)): every `beat` a
+/// supervisor hears that this process lives.
+fn saying_alive<T>(systemd: &Systemd, status: &str, beat: Duration, work: impl FnOnce() -> T) -> T {
     let (done, is_over) = std::sync::mpsc::channel::<()>();
     std::thread::scope(|scope| {
         scope.spawn(move || {
-            while is_over.recv_timeout(ERASE_BEAT) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
-                systemd.say("WATCHDOG=1\nEXTEND_TIMEOUT_USEC=60000000\nSTATUS=erasing what is to be forgotten");
+            while is_over.recv_timeout(beat) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
+                let words = format!("WATCHDOG=1\nEXTEND_TIMEOUT_USEC=60000000\nSTATUS={status}");
+                systemd.say(&words);
             }
         });
-        let reports = orders
-            .into_iter()
-            .map(|order| order.carry_out(home, env).map_err(Failure::from))
-            .collect();
+        let result = work();
         drop(done);
-        reports
+        result
     })
 }
 
@@ -178,7 +193,7 @@ fn or_quarantine<T>(
         Err(error @ db::Error::Damaged { .. }) => {
             let aside = db::set_aside(path)?;
             let trouble = format!(
-                "{error}; it was set aside as {}, what was open in it is not handled",
+                "{error}; it was moved aside as {}; its open messages are not handled",
                 aside.display()
             );
             tracing::error!("{trouble}");
@@ -197,6 +212,17 @@ fn open_ledger(home: &Home, loaded: &Loaded) -> Result<(Ledger, Option<String>),
     } else {
         or_quarantine(&path, open)
     }
+}
+
+/// Opens the queue and the ledger; of an older version they are migrated, which takes minutes where they are large.
+fn open_databases(home: &Home, loaded: &Loaded) -> Result<(queue::Store, Ledger, Losses), Failure> {
+    let queue_db = home.queue_db();
+    let mut losses = Losses::before_opening(home)?;
+    let (queue, quarantined) = or_quarantine(&queue_db, || queue::Store::start(&queue_db))?;
+    losses.add(quarantined);
+    let (ledger, lost) = open_ledger(home, loaded)?;
+    losses.add(lost);
+    Ok((queue, ledger, losses))
 }
 
 /// Listens for requests, if the settings say so. With `--once` nobody has time for them.
@@ -226,12 +252,9 @@ pub(super) async fn open(prepared: Prepared) -> Result<(Daemon, News), Failure> 
         log,
         doorbell,
     } = prepared;
-    let queue_db = home.queue_db();
-    let mut losses = Losses::before_opening(&home)?;
-    let (queue, quarantined) = or_quarantine(&queue_db, || queue::Store::start(&queue_db))?;
-    losses.add(quarantined);
-    let (ledger, lost) = open_ledger(&home, &loaded)?;
-    losses.add(lost);
+    let open = || open_databases(&home, &loaded);
+    let words = "opening the databases, which are copied and migrated after an upgrade";
+    let (queue, ledger, losses) = saying_alive(&systemd, words, START_BEAT, open)?;
     let zone = loaded.config.agent.timezone.0;
     let sessions =
         session::Store::open(home.sessions(), home.archive(), home.sessions_index(), zone)?;
@@ -251,6 +274,9 @@ pub(super) async fn open(prepared: Prepared) -> Result<(Daemon, News), Failure> 
     channels.extend(build::processes(&home, &live.config, &changed));
     if options.cli() {
         channels.insert(Stdio.name().to_owned(), Arc::new(Stdio));
+    }
+    if options.end() {
+        queue.try_models_at(crate::clock::now_ms()).await?;
     }
     let stores = Stores {
         queue,
@@ -329,5 +355,35 @@ pub(super) fn note_cannot_answer(pipeline: &Pipeline, silent: &[String]) {
     for words in silent {
         tracing::warn!("{words}");
         pipeline.note_trouble_of(SETTINGS, words);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ffi::OsString;
+    use std::os::unix::net::UnixDatagram;
+
+    #[test]
+    fn a_supervisor_hears_of_a_long_start_until_it_is_over() {
+        let dir = tempfile::tempdir().expect("dir");
+        let path = dir.path().join("notify");
+        let socket = UnixDatagram::bind(&path).expect("socket");
+        let named = |name: &str| (name == "NOTIFY_SOCKET").then(|| OsString::from(&path));
+        let systemd = Systemd::of(&named, std::process::id());
+        let hear = || {
+            let mut bytes = [0; 200];
+            let count = socket.recv(&mut bytes)?;
+            std::io::Result::Ok(String::from_utf8_lossy(&bytes[..count]).into_owned())
+        };
+        let heard = saying_alive(&systemd, "opening", Duration::from_millis(1), || {
+            [hear().expect("a beat"), hear().expect("the next one")]
+        });
+        let words = "WATCHDOG=1\nEXTEND_TIMEOUT_USEC=60000000\nSTATUS=opening";
+        assert_eq!(heard, [words, words]);
+        socket.set_nonblocking(true).expect("set");
+        while hear().is_ok() {}
+        std::thread::sleep(Duration::from_millis(20));
+        assert!(hear().is_err(), "the work is over");
     }
 }

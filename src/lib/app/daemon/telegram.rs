@@ -1,4 +1,4 @@
-//! Telegram while the daemon runs: what it brings goes into the path.
+//! Telegram while the daemon runs: passes its updates to the pipeline.
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ pub(super) async fn open(
     parts.spawn(async move {
         let work = async {
             if once {
-                // Anyone who waits for it may be gone with the daemon.
+                // The waiting task may have ended with the daemon.
                 let _ = tell.send(poller.receive_once(offset, batches).await);
                 std::future::pending::<()>().await;
             } else {

@@ -1,4 +1,4 @@
-//! The path put together as the daemon does, with a channel that panics where a test says so.
+//! The pipeline built as in the daemon, with a channel that panics where a test requests it.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,10 +1,10 @@
-//! The watchdog of systemd is fed when every loop of the daemon has turned:
+//! Notifies the watchdog of systemd when every loop of the daemon has turned:
 //!
 //! ```text
 //! run, at each beat ─→ command_intake ─→ job_timer ─→ WATCHDOG=1
 //! ```
 //!
-//! Telegram is not asked; it may be silent.
+//! Telegram is not part of it, because it may be silent.
 
 use tokio::sync::mpsc;
 use tokio::time::{Interval, MissedTickBehavior, interval};

@@ -1,4 +1,4 @@
-//! Would the HTTP API open: its token, and its address?
+//! Checks whether the HTTP API could start: its token and its address.
 
 use super::context::{DoctorContext, blocks, quote};
 use super::{Finding, service};

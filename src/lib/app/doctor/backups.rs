@@ -1,4 +1,4 @@
-//! Are backups still made, where they were?
+//! Checks whether backups are still made, where there were any.
 
 use super::Finding;
 use super::context::{DoctorContext, age, quote};
@@ -9,7 +9,7 @@ pub(super) fn check(context: &DoctorContext) -> Vec<Finding> {
     let record = match Record::read(&context.home) {
         Ok(record) => record,
         Err(error) => {
-            let evidence = format!("nobody can tell whether backups are made: {error}");
+            let evidence = format!("cannot tell whether backups are made: {error}");
             let look = format!("{}ls -l {}", context.sudo(), quote(context.home.state()));
             return vec![Finding::warning("backup-failed", evidence, look)];
         }
@@ -46,7 +46,7 @@ pub(super) fn check(context: &DoctorContext) -> Vec<Finding> {
                 age(context.now - regular.at)
             ),
             false => format!(
-                "the last backup was made at {since}, which has not come yet: a clock was wrong, and nobody knows how old it is"
+                "the last backup is dated {since}, in the future: a clock was wrong, and the age of the backup is unknown"
             ),
         };
         let again = context.agent(&regular.command);

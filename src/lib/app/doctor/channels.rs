@@ -1,4 +1,4 @@
-//! Channels that are programs of their own: is the program there?
+//! Checks whether the programs of channel processes are installed.
 
 use super::Finding;
 use super::context::{DoctorContext, is_program};
@@ -10,7 +10,7 @@ const OURS: &[(&str, &str)] = &[
     ("mail", "scripts/install of the sources installs it"),
     (
         "matrix",
-        "it is a package of its own: scripts/install --with-matrix of the sources installs it",
+        "it is a separate package: scripts/install --with-matrix of the sources installs it",
     ),
 ];
 

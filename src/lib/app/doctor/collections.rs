@@ -1,4 +1,4 @@
-//! Can the collections be searched, and is all of what was filled in found?
+//! Checks whether the collections can be searched, and are complete.
 
 use std::time::Duration;
 
@@ -69,7 +69,7 @@ fn of(context: &DoctorContext, status: &Status, now: i64) -> Vec<Finding> {
         ));
     }
     let lacking = match (&status.pgvector, &status.model) {
-        (None, _) => Some("the database has no pgvector any more: CREATE EXTENSION vector"),
+        (None, _) => Some("the database no longer has pgvector: CREATE EXTENSION vector"),
         (_, Some(_)) if !status.vector_index => Some(
             "its vectors have no index (HNSW), and each search compares all: they have more than 4,000 numbers, or the index vectors_near is gone",
         ),

@@ -23,11 +23,11 @@ pub(super) struct DoctorContext {
     pub now: i64,
     /// Who we are.
     pub uid: u32,
-    /// Who owns `state/`; nobody, when it is not there.
+    /// The owner of `state/`; `None` when it does not exist.
     pub owner: Option<u32>,
     /// The process that holds the lock.
     pub daemon: Result<Option<i32>, sys::Error>,
-    /// The daemon's last words about itself.
+    /// The last state that the daemon wrote.
     pub monitor: Option<monitor_state::State>,
     pub settings: Result<Loaded, config::Error>,
     /// The flags that lead here again, each after a space.

@@ -1,4 +1,4 @@
-//! Are the databases whole and of a schema that this build knows? Is the list of people? Is the audit log?
+//! Checks whether the databases, the list of people and the audit log are intact, with a schema that this build knows.
 
 use std::path::Path;
 use std::time::Duration;
@@ -52,7 +52,7 @@ fn vectors(context: &DoctorContext) -> Option<Finding> {
         return None;
     }
     let why = index::lack(&place).ok()??;
-    let evidence = format!("the memory is searched by words alone, not by what they mean: {why}");
+    let evidence = format!("the memory is searched by words only, not by meaning: {why}");
     Some(Finding::warning(
         "index-without-vectors",
         evidence,
@@ -108,7 +108,7 @@ fn lost(context: &DoctorContext, path: &Path, why: &str) -> Finding {
     let fate = match (stops, opens.is_ok()) {
         (true, _) => "while a limit is set in [cost] the daemon does not start with it",
         (false, true) => {
-            "the daemon goes on with it, and what needs these parts fails; stop the daemon before it is moved away"
+            "the daemon continues with it, and what needs the damaged parts fails; stop the daemon before you move it away"
         }
         (false, false) => "the daemon will set it aside at its next start and begin a new one",
     };
@@ -132,7 +132,7 @@ fn lost(context: &DoctorContext, path: &Path, why: &str) -> Finding {
 fn of_facts(context: &DoctorContext, path: &Path, why: &str) -> Finding {
     let shown = context.shown(path);
     let evidence = format!(
-        "{shown} is damaged: {why}; no fact is drawn or recalled, but the files that state them are whole"
+        "{shown} is damaged: {why}; no facts are extracted or recalled, but the files that state them are intact"
     );
     Finding::error(
         "memory-damaged",
@@ -181,7 +181,7 @@ fn people(context: &DoctorContext) -> Option<Finding> {
     let bytes = std::fs::read(&path).ok()?;
     let error = serde_json::from_slice::<People>(&bytes).err()?;
     let evidence = format!(
-        "state/people.json cannot be read ({error}): only the owners in agent.toml are heard, nobody whom you let in by pairing"
+        "state/people.json cannot be read ({error}): only the owners in agent.toml may talk, not the people let in by pairing"
     );
     Some(Finding::error(
         "people-damaged",
@@ -202,7 +202,7 @@ fn record(context: &DoctorContext) -> Option<Finding> {
     let is_alive = || context.daemon.as_ref().is_ok_and(Option::is_some);
     let damage = audit::verify(&place, &is_alive).ok()?.damage?;
     let evidence = format!(
-        "state/audit.jsonl, the record of what was done, is not as it was written: line {}: {}",
+        "state/audit.jsonl, the audit log, is not as it was written: line {}: {}",
         damage.line, damage.meaning
     );
     Some(Finding::error(

@@ -27,10 +27,7 @@ pub(super) fn check(context: &DoctorContext) -> Vec<Finding> {
 /// Files of the state that nobody sets aside, and what does not happen without them.
 const DECISIONS: [(&str, &str); 5] = [
     ("learned.json", "nothing that the agent learned is used"),
-    (
-        "mcp-auth.json",
-        "no sign-in at a tool server is known any more",
-    ),
+    ("mcp-auth.json", "the sign-ins at tool servers are lost"),
     ("mcp-trust.json", "no tool server is used"),
     (
         "rules.json",

@@ -58,7 +58,7 @@ pub(super) fn entrance(context: &DoctorContext) -> Vec<Finding> {
     }
     if home.restoring().is_dir() {
         let evidence = format!(
-            "a restore into this home was broken off, or is under way: {} is there, and no program starts",
+            "a restore into this home was interrupted, or is running: {} exists, and no program starts",
             home.restoring().display()
         );
         return vec![Finding::error(
@@ -103,7 +103,7 @@ pub(super) fn entrance(context: &DoctorContext) -> Vec<Finding> {
 
 /// Says which directory on the way to `path` is closed.
 fn closed(context: &DoctorContext, path: &Path, error: &std::io::Error) -> Finding {
-    let evidence = format!("{} cannot be looked at: {error}", path.display());
+    let evidence = format!("{} cannot be examined: {error}", path.display());
     let mut way: Vec<&Path> = path.ancestors().collect();
     way.reverse();
     let door = way
@@ -245,14 +245,14 @@ fn missing(context: &DoctorContext) -> Option<Finding> {
         return None;
     }
     if !(used || working) {
-        let evidence = format!("{file} is there, and {state} is not: no daemon ever ran here");
+        let evidence = format!("{file} exists, but {state} does not: no daemon has ever run here");
         return Some(
             Finding::warning("home-unfinished", evidence, init()).repaired_by(Repair::Directories),
         );
     }
     if !configured && !home.config_is_named() {
         let evidence = format!(
-            "{file} is not there: the daemon runs with built-in settings, without a model or a channel"
+            "{file} is not there: the daemon runs with built-in settings, without a channel and without a limit of costs"
         );
         return Some(Finding::warning("config-missing", evidence, init()));
     }
@@ -412,7 +412,7 @@ fn unheard(context: &DoctorContext, pid: i32) -> Option<Finding> {
 
 fn ending(context: &DoctorContext, pid: i32) -> Finding {
     let evidence = format!(
-        "the daemon (pid {pid}) is ending: running turns may finish, what comes now waits for the next start"
+        "the daemon (pid {pid}) is ending: running turns may finish, new messages wait for the next start"
     );
     let watch = context.program("agent-monitor", "");
     Finding::warning("daemon-ending", evidence, watch)

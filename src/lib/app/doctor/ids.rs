@@ -1,4 +1,4 @@
-//! Every id that doctor can tell, with what it means: `doctor --list` and agent-daemon(1) show the same.
+//! The ids of all findings with their meanings, for `doctor --list`; agent-daemon(1) lists the same ids.
 
 /// Returns each id and the fault behind it, from ids.txt, in order.
 pub(super) fn all() -> impl Iterator<Item = (&'static str, &'static str)> {

@@ -1,4 +1,4 @@
-//! Can the jobs be read, do they make sense, and did they do what they are for?
+//! Checks whether the jobs can be read, are valid, and succeeded.
 
 use super::Finding;
 use super::context::{DoctorContext, quote};

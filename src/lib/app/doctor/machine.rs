@@ -72,13 +72,13 @@ pub(super) fn sandbox_in_force(context: &DoctorContext) -> Option<Wall> {
             } else if *level == Level::Off {
                 "nothing"
             } else {
-                "the sum, watched"
+                "the total is monitored"
             }
         }),
     })
 }
 
-/// Returns, where commands run, which of the programs that they are told of they find, and which not.
+/// Returns, where commands run, which of the well-known programs they find, and which not.
 pub(super) fn known_programs(
     context: &DoctorContext,
 ) -> Option<(Vec<&'static str>, Vec<&'static str>)> {
@@ -290,7 +290,7 @@ fn weak(level: &Level) -> Option<Finding> {
         }
         Level::Landlock(_) => {
             let evidence = format!(
-                "commands run behind a weaker wall, {level}{cause}. {}",
+                "commands run in a weaker sandbox, {level}{cause}. {}",
                 level.remaining_risk()
             );
             Some(Finding::warning("sandbox-weak", evidence, command))

@@ -1,9 +1,9 @@
-//! `agent-daemon doctor`: what is wrong here, what was seen of it, and the command that helps.
+//! `agent-daemon doctor`: reports problems, with the evidence and the command that repairs each.
 //!
-//! It works on a home that is empty, half made or broken, with or without a daemon. It takes no
-//! lock, sends nothing, and changes nothing without `--fix`, which repairs modes and makes missing
-//! directories and never touches what somebody wrote. A check is a function from the [`DoctorContext`]
-//! to its findings; one that breaks down is a finding itself. What is fine is not mentioned.
+//! It works on a home that is empty, incomplete or broken, with or without a daemon. It takes no lock, sends nothing, and
+//! changes nothing without `--fix`, which repairs modes, creates missing directories, and never changes file contents.
+//! A check is a function from the [`DoctorContext`] to its findings; a check that panics is itself a finding. Checks
+//! without findings are not mentioned.
 
 mod api;
 mod backups;
@@ -162,7 +162,7 @@ pub(crate) fn doctor(shared: &Shared, fix: bool, json: bool) -> Result<Exit, Fai
     })
 }
 
-/// Returns what is wrong with the settings in addition to that with which no daemon starts: `check` says the same.
+/// Returns problems of the settings that do not prevent a start: `check` reports the same.
 pub(super) fn of_settings(shared: &Shared) -> Result<Vec<Finding>, Failure> {
     let Ok(context) = DoctorContext::meet(shared)? else {
         return Ok(Vec::new());
@@ -231,7 +231,7 @@ fn run(context: &DoctorContext, checks: &[(&str, Check)]) -> Vec<Finding> {
             (Check::Settings(_), Err(_)) => Vec::new(),
         };
         std::panic::catch_unwind(std::panic::AssertUnwindSafe(look)).unwrap_or_else(|_| {
-            let evidence = format!("the check of the {name} broke down; this is a bug of agent-daemon, its words are above");
+            let evidence = format!("the check of the {name} failed; this is a bug in agent-daemon, whose message is above");
             vec![Finding::error("check-failed", evidence, context.agent("--version"))]
         })
     };

@@ -1,4 +1,4 @@
-//! May anything still be spent?
+//! Checks whether the caps leave anything to spend.
 
 use std::sync::Arc;
 
@@ -162,6 +162,7 @@ mod tests {
                 bound: Some(1),
                 budget_usd: None,
                 share_usd: None,
+                of_others: false,
             };
             let reserved = ledger
                 .reserve(

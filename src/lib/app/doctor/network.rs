@@ -1,4 +1,4 @@
-//! Can the servers be found that a running daemon cannot reach? A name is looked up, nothing is sent to the server.
+//! Checks whether the names of servers that the daemon cannot reach can be resolved. Nothing is sent to the servers.
 
 use std::time::Duration;
 

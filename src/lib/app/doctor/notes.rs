@@ -1,4 +1,4 @@
-//! Are the notes of the memory where it looks for them? It follows no links: what they lead to may be anybody's.
+//! Finds notes that are behind a link and therefore not part of the memory, which follows no links.
 
 use std::path::{Path, PathBuf};
 

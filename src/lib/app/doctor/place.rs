@@ -64,7 +64,7 @@ fn zone(context: &DoctorContext) -> Option<Finding> {
         .and_then(|zone| zone.into_string().ok());
     if let Some(name) = named.filter(|name| unknown(name)) {
         let evidence = format!(
-            "TZ={} names no time zone of this program: UTC is taken instead",
+            "TZ={} is not a time zone known to this program: UTC is used instead",
             crate::text::visible(&name)
         );
         return Some(Finding::warning(

@@ -1,4 +1,4 @@
-//! The files that make the prompt: do they fit, can a person read all of them, is what is asked for there?
+//! Checks the files of the prompt: their size, invisible characters, and missing files.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};

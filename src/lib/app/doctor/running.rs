@@ -1,4 +1,4 @@
-//! Does the daemon run, does it move, do its channels, and does anything wait?
+//! Checks whether the daemon is running and responding, whether its channels work, and whether anything waits too long.
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::MetadataExt;
@@ -100,7 +100,7 @@ fn absent(context: &DoctorContext) -> Option<Finding> {
     });
     if !waits.is_empty() {
         let evidence = format!(
-            "no daemon runs{seen}; what waits for it: {}",
+            "no daemon is running{seen}; waiting for it: {}",
             waits.join(", ")
         );
         return Some(Finding::error(
@@ -114,7 +114,7 @@ fn absent(context: &DoctorContext) -> Option<Finding> {
     expected.then(|| {
         Finding::warning(
             "daemon-not-running",
-            format!("no daemon runs{seen}"),
+            format!("no daemon is running{seen}"),
             service::start(context),
         )
     })
@@ -305,7 +305,7 @@ fn stuck_spool(context: &DoctorContext, pid: i32) -> Option<Finding> {
         .collect();
     let (path, since) = old.iter().max_by_key(|(_, since)| *since)?;
     let evidence = format!(
-        "a daemon runs, and {} in state/spool/new not taken in; the oldest, {}, waits for {}",
+        "a daemon is running, but {} in state/spool/new not accepted; the oldest, {}, has waited for {}",
         if old.len() == 1 {
             "1 command is".to_owned()
         } else {

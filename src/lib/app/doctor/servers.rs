@@ -1,4 +1,4 @@
-//! Do the tool servers work, and are they what the owner trusted?
+//! Checks whether the tool servers work and are trusted.
 
 use super::Finding;
 use super::context::DoctorContext;

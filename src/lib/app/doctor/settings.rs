@@ -1,4 +1,4 @@
-//! Would the daemon start with these settings, and mean what their author meant?
+//! Checks whether the daemon could start with these settings, and finds probable mistakes in them.
 
 use parking_lot::Mutex;
 use std::collections::HashMap;

@@ -1,4 +1,4 @@
-//! Are the files there that come with the programs? Without the table of vectors memory is searched by words alone.
+//! Checks whether the installed data files exist. Without the table of vectors the memory is searched by words only.
 
 use super::Finding;
 use super::context::{DoctorContext, quote};

@@ -11,7 +11,7 @@ use super::{Finding, Level};
 use crate::app::cli;
 use crate::{secret, text};
 
-/// What is told in addition to the findings.
+/// What is shown in addition to the findings.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Report {
     /// The wall around commands, if they run.

@@ -1,4 +1,5 @@
-//! Do copies of this home reach its standby, and could that take over? Is this home one that may run?
+//! Checks whether copies of this home reach its standby, whether the standby could take over, and whether this home may
+//! run.
 
 use super::Finding;
 use super::context::DoctorContext;

@@ -1,4 +1,4 @@
-//! Can the conversations be read, line by line?
+//! Checks every line of the conversations.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -71,7 +71,7 @@ fn damage(context: &DoctorContext) -> Option<Finding> {
     let (path, line) = damaged.first()?;
     let more = more(damaged.len());
     let evidence = format!(
-        "line {line} of {}{more} is no JSON: what it said is left out of the conversation",
+        "line {line} of {}{more} is not JSON: its content is left out of the conversation",
         context.shown(path)
     );
     Some(Finding::warning(

@@ -1,4 +1,4 @@
-//! `audit`: what was done and who allowed it, and whether the record of it is whole.
+//! `audit`: the entries of the audit log, and whether it is intact.
 
 use super::log::Entries;
 use crate::app::cli::Failure;

@@ -1,4 +1,4 @@
-//! `jobs`: what is done at its times; and whether a heartbeat would wake the agent now.
+//! `jobs`: the jobs, and whether a heartbeat would wake the agent now.
 
 use serde::Serialize;
 use serde_json::Value;

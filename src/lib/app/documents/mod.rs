@@ -1,5 +1,5 @@
-//! What can be asked with or without a daemon: read from files, answered as the documents of the
-//! specification's Appendix B. Anyone who prints them, as JSON or for people, takes them from here.
+//! The documents of the queries, which work with or without a daemon: read from files, in the form of the specification's
+//! Appendix B. All output, as JSON or for people, is produced from them.
 
 mod audit;
 pub(crate) mod cost;

@@ -1,4 +1,4 @@
-//! `queue`: what waits, what is on its way out, and the dead letters.
+//! `queue`: waiting messages, pending deliveries, and dead letters.
 
 use serde::Serialize;
 
@@ -37,7 +37,7 @@ pub(crate) struct Waiting {
     /// What may be allowed for the rest of the conversation or always; absent where only this once may.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rule: Option<String>,
-    /// What it wants, when it is answered with words.
+    /// The expected answer, if it is a text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wanted: Option<Wanted>,
 }

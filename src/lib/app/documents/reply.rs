@@ -1,4 +1,4 @@
-//! `reply`: what became of a command, and its answer while it is written.
+//! `reply`: the result of a command, and its answer while it is written.
 
 use std::fs::File;
 use std::io::Read;

@@ -1,4 +1,4 @@
-//! `sessions`: the conversations there are, from `sessions.json` and the transcripts.
+//! `sessions`: all conversations, from `sessions.json` and the transcripts.
 
 use serde::Serialize;
 

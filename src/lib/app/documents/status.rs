@@ -1,4 +1,4 @@
-//! `status`: whether a daemon runs, how it is, what is open.
+//! `status`: whether a daemon is running, its state, and open work.
 
 use serde::Serialize;
 
@@ -32,7 +32,7 @@ pub(crate) struct Status {
     /// Calls since then that have no price and are not in the sum.
     pub today_unpriced_calls: i64,
     pub alerts: Vec<Alert>,
-    /// That settings files are not as the daemon has read them; the caps here are those of the files.
+    /// Whether settings files differ from those that the daemon has read; the caps here are those of the files.
     pub unread_settings: Option<String>,
     /// The wall around `exec`.
     pub sandbox: String,

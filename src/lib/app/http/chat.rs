@@ -212,7 +212,7 @@ pub(super) async fn take_as(
             "idempotency_conflict",
             "this Idempotency-Key belongs to another request",
         )
-        .hint("use a new key for other words or another route; GET /api/v1/replies/ID has the answer of the first")
+        .hint("use a new key for a different text or route; GET /api/v1/replies/ID has the answer to the first")
         .final_word(),
         pipeline::Refusal::Store(error) => {
             tracing::error!(%error, "cannot accept a request");

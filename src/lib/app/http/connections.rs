@@ -1,6 +1,5 @@
-//! Connections: HTTP/1 on each. Their number is limited; when there are too many, the oldest one
-//! without a valid token is closed, so that strangers cannot keep the owner out: one on which no
-//! request is being answered, as long as there is such a one.
+//! Connections, with HTTP/1. Their number is limited: when there are too many, the oldest one without a valid token
+//! is closed, preferably one that is idle, so that strangers cannot keep the owner out.
 
 use parking_lot::Mutex;
 use std::collections::VecDeque;

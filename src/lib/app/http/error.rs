@@ -1,4 +1,4 @@
-//! Why a request is not answered with what it asked for: always JSON, `{"error":{"code","message","hint"}}`.
+//! The errors of the API, always as JSON: `{"error":{"code","message","hint"}}`.
 
 use std::time::Duration;
 
@@ -114,10 +114,10 @@ impl ApiError {
         Self::new(
             StatusCode::TOO_MANY_REQUESTS,
             "too_many_wrong_tokens",
-            "this is not the token, and many that were wrong came before it",
+            "this token is wrong, after many other wrong ones",
         )
         .hint(format!(
-            "the right one is taken at once; a wrong one is answered again in {seconds} s"
+            "the right token is accepted at once; wrong ones are answered again in {seconds} s"
         ))
         .header(RETRY_AFTER, HeaderValue::from(seconds))
     }

@@ -2,10 +2,10 @@
 //!
 //! ```text
 //! known? 404 → secret or signature? 401 (429 after many) → body ≤ 1 MiB? 413 → signed by it? 401 → too often? 429
-//!   → JSON, a form or text → template → an event of untrusted words, once a delivery
+//!     → JSON, a form or text → template → an event of untrusted text, once for each delivery
 //! ```
-//! Anyone who knows a hook's secret may tell of events and nothing else: it opens no other route, and its words never
-//! count as the owner's.
+//! Anyone who knows a hook's secret may report events and nothing else: the secret opens no other route, and the text never
+//! counts as the owner's.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -45,8 +45,11 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// The longest value of a template and the longest words of an event, characters.
 const MAX_VALUE: usize = 8_000;
 const MAX_WORDS: usize = 16_000;
-/// HMAC-SHA256 of the body (docs.github.com, "Validating webhook deliveries"; Gitea, Forgejo and Bitbucket sign alike).
+/// HMAC-SHA256 of the body (docs.github.com, "Validating webhook deliveries"; Gitea and Forgejo sign alike).
 const SIGNATURE: &str = "x-hub-signature-256";
+/// The same of Bitbucket (support.atlassian.com, "Manage webhooks"); GitHub has an older digest, of SHA-1, in it.
+const SIGNATURE_OF_BITBUCKET: &str = "x-hub-signature";
+const SHA256: &str = "sha256=";
 /// GitLab sends the secret itself.
 const PLAIN_SECRETS: [&str; 2] = ["x-gitlab-token", "x-hook-secret"];
 /// What names a delivery: the same again is the same event.
@@ -232,9 +235,10 @@ fn refused(api: &Api, client: Option<IpAddr>, headers: &HeaderMap) -> ApiError {
         "unauthorized",
         "this needs the secret of the webhook: X-Hub-Signature-256, X-Gitlab-Token, X-Hook-Secret or Authorization: Bearer SECRET",
     );
-    let mut shown = PLAIN_SECRETS
-        .into_iter()
-        .chain([SIGNATURE, "authorization"]);
+    let mut shown =
+        PLAIN_SECRETS
+            .into_iter()
+            .chain([SIGNATURE, SIGNATURE_OF_BITBUCKET, "authorization"]);
     if !shown.any(|name| headers.contains_key(name)) {
         return refusal;
     }
@@ -245,8 +249,8 @@ impl Receiver {
     /// Returns what a request shows; `None` when that is nothing, twice the same header, or a wrong secret. Where one
     /// is signed the signature counts, whatever else is shown.
     fn proof(&self, headers: &HeaderMap) -> Option<Proof> {
-        if headers.contains_key(SIGNATURE) {
-            let digits = one(headers, SIGNATURE)?.strip_prefix("sha256=")?;
+        if let Some(name) = signature_name(headers) {
+            let digits = one(headers, name)?.strip_prefix(SHA256)?;
             return text::unhex(digits).map(Proof::Signature);
         }
         let plain: Vec<&str> = PLAIN_SECRETS
@@ -308,6 +312,16 @@ impl Receiver {
         };
         Order::new(id, command)
     }
+}
+
+/// Returns the name of the header with the signature of the body; `None` when it is not signed.
+fn signature_name(headers: &HeaderMap) -> Option<&'static str> {
+    if headers.contains_key(SIGNATURE) {
+        return Some(SIGNATURE);
+    }
+    let mut others = headers.get_all(SIGNATURE_OF_BITBUCKET).iter();
+    let is_signed = others.any(|value| value.as_bytes().starts_with(SHA256.as_bytes()));
+    is_signed.then_some(SIGNATURE_OF_BITBUCKET)
 }
 
 /// Returns a header for a template; none that may hold a secret.

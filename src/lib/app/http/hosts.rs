@@ -6,6 +6,7 @@ use hyper::{Request, Version};
 
 use super::error::ApiError;
 use crate::config::{Http, Listen};
+use crate::text::HostPort;
 
 /// The host names that are accepted.
 #[derive(Debug)]
@@ -138,20 +139,14 @@ fn one<'a>(
 
 /// Returns the host of `HOST`, `HOST:PORT`, `[ADDRESS]:PORT`, in lower case and without brackets.
 fn host(authority: &str) -> Option<String> {
-    let (host, rest) = match authority.strip_prefix('[') {
-        Some(rest) => rest.split_once(']')?,
-        None => authority
-            .find(':')
-            .map_or((authority, ""), |at| authority.split_at(at)),
+    let host = HostPort::parse(authority)?.host;
+    let (host, signs) = match host.strip_prefix('[') {
+        Some(rest) => (rest.strip_suffix(']')?, ".-_:"),
+        None => (host, ".-_"),
     };
-    let port = rest.strip_prefix(':').unwrap_or("0");
-    let good = (rest.is_empty() || rest.starts_with(':'))
-        && port.parse::<u16>().is_ok()
-        && !host.is_empty();
-    let plain = host
-        .chars()
-        .all(|c| c.is_ascii_alphanumeric() || ".-_:".contains(c));
-    (good && plain).then(|| host.trim_end_matches('.').to_ascii_lowercase())
+    let is_letter = |c: char| c.is_ascii_alphanumeric() || signs.contains(c);
+    let is_good = !host.is_empty() && host.chars().all(is_letter);
+    is_good.then(|| host.trim_end_matches('.').to_ascii_lowercase())
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! What the agent knows, and how it is set up: the search over its memory with the lines that were found, its facts and
-//! where they come from, its jobs, its commands and its settings. The same documents as those of the shell.
+//! Queries about the agent's knowledge and settings: memory search with the found lines, facts with their sources, jobs,
+//! commands and settings. The same documents as those of the shell.
 
 use std::path::Path as FilePath;
 use std::sync::Arc;

@@ -1,9 +1,9 @@
 //! Signing in with a browser: `POST /login` takes the token once and gives a cookie for it, `POST /logout` ends it.
 //!
-//! The cookie is 256 random bits and says nothing. What is kept of it, in `state/http_sessions.json`, is its HMAC under
-//! the token: the file alone opens nothing, and another token ends every session.
+//! The cookie is 256 random bits. `state/http_sessions.json` contains only its HMAC under the token: the file alone grants
+//! nothing, and a new token ends every session.
 //!
-//! A cookie goes along whichever page makes the browser ask, so it counts only for requests of our own pages (see
+//! A browser sends a cookie whichever page causes the request, so it is accepted only for requests of our own pages (see
 //! [`is_from_our_page`]).
 
 use std::path::{Path, PathBuf};
@@ -283,7 +283,7 @@ pub(super) async fn login(
     let secure = headers
         .get(ORIGIN)
         .is_some_and(|origin| origin.as_bytes().starts_with(b"https://"));
-    // Anyone who signs in again has one session.
+    // Signing in again replaces the session.
     api.logins.end(&headers)?;
     let cookie = api.logins.begin(secure)?;
     let mut response = if is_form {

@@ -8,7 +8,7 @@
 //!   a query ([`queries`], [`metrics`], [`page`]) → app::documents, as for the shell
 //! ```
 //!
-//! The one who has the token is the owner. Nothing that a client sends says who it is, or what it may.
+//! Anyone who has the token is the owner. Nothing else that a client sends determines its identity or permissions.
 
 mod actions;
 mod body;
@@ -121,7 +121,7 @@ pub(crate) fn settings(config: &Config, secrets: &Secrets) -> Result<Option<Sett
     }))
 }
 
-/// Returns all that keeps the API from being opened with these settings, in addition to its address.
+/// Returns everything, except the address, that prevents the API from starting with these settings.
 pub(crate) fn faults(config: &Config, secrets: &Secrets) -> Vec<Failure> {
     let Some(first) = settings(config, secrets).err() else {
         return Vec::new();

@@ -1,5 +1,5 @@
-//! The rate limit of the HTTP API, how many requests are answered in a minute: a token bucket that fills evenly and
-//! holds a minute's worth, so that a burst is no crime.
+//! The rate limit of the HTTP API: a token bucket that fills evenly and holds the tokens of a minute, so that bursts are
+//! allowed.
 
 use parking_lot::Mutex;
 use std::time::{Duration, Instant};

@@ -1,5 +1,5 @@
-//! Checks of every request, in this order: host name and origin; the token; the end of the
-//! daemon; how often. What comes after it is the owner's.
+//! Checks every request, in this order: host name and origin; the token; whether the daemon is ending; the rate limit.
+//! A request that passes comes from the owner.
 
 use std::net::IpAddr;
 use std::panic::AssertUnwindSafe;
@@ -13,8 +13,9 @@ use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
 use hyper::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
-    ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_METHOD, CACHE_CONTROL, HeaderValue, ORIGIN,
-    VARY, X_CONTENT_TYPE_OPTIONS,
+    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_HEADERS,
+    ACCESS_CONTROL_REQUEST_METHOD, CACHE_CONTROL, HeaderValue, ORIGIN, VARY,
+    X_CONTENT_TYPE_OPTIONS,
 };
 use hyper::{Method, StatusCode};
 use serde_json::json;
@@ -28,7 +29,9 @@ use crate::clock;
 
 /// The one path that strangers get an answer from: that we are there, and nothing else.
 const OPEN: &str = "/api/v1/status";
-/// Strangers are told of in the log once in so many milliseconds.
+/// The headers of an answer that the SDKs of OpenAI read in a page, too: whether, and when, to try again.
+const EXPOSED: &str = "retry-after, x-should-retry";
+/// The interval between log entries about strangers, milliseconds.
 const TELL: i64 = 60_000;
 
 /// Lets a request pass, or answers it.
@@ -46,7 +49,7 @@ pub(super) async fn pass(State(api): State<Arc<Api>>, request: Request, next: Ne
     let is_shown = page::is_page(&path) && login::wants_page(request.headers());
     let arrived = page::login::Arrived::of(request.headers());
     let mut response = match check(&api, &request) {
-        Ok(Passed::Preflight) => preflight(),
+        Ok(Passed::Preflight(wanted)) => preflight(wanted),
         Ok(Passed::Owner | Passed::Hook | Passed::Public) => AssertUnwindSafe(next.run(request))
             .catch_unwind()
             .await
@@ -68,22 +71,28 @@ pub(super) async fn pass(State(api): State<Arc<Api>>, request: Request, next: Ne
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     if let Some(origin) = foreign {
         headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+        headers.insert(
+            ACCESS_CONTROL_EXPOSE_HEADERS,
+            HeaderValue::from_static(EXPOSED),
+        );
         headers.insert(VARY, HeaderValue::from_static("Origin"));
     }
     response
 }
 
-/// Answers a browser that asks what a page of `[http] origins` may send (fetch.spec.whatwg.org, "CORS protocol").
-fn preflight() -> Response {
+/// Answers a browser that asks what a page of `[http] origins` may send (fetch.spec.whatwg.org, "CORS protocol"): any header, for
+/// the SDKs of OpenAI describe themselves in a dozen. Only the token opens anything.
+fn preflight(wanted: Option<HeaderValue>) -> Response {
     let allowed = [
         (ACCESS_CONTROL_ALLOW_METHODS, "GET, POST"),
-        (
-            ACCESS_CONTROL_ALLOW_HEADERS,
-            "authorization, content-type, idempotency-key",
-        ),
         (ACCESS_CONTROL_MAX_AGE, "600"),
     ];
-    (StatusCode::NO_CONTENT, allowed).into_response()
+    let mut response = (StatusCode::NO_CONTENT, allowed).into_response();
+    if let Some(wanted) = wanted {
+        let headers = response.headers_mut();
+        headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, wanted);
+    }
+    response
 }
 
 enum Passed {
@@ -93,8 +102,8 @@ enum Passed {
     /// What anybody may ask: the form to sign in, and what it looks like.
     Public,
     Missing,
-    /// A browser asks for a page of an allowed site; it sends no token.
-    Preflight,
+    /// A browser asks for a page of an allowed site whether these headers may be sent; it sends no token.
+    Preflight(Option<HeaderValue>),
 }
 
 fn check(api: &Api, request: &Request) -> Result<Passed, ApiError> {
@@ -105,7 +114,8 @@ fn check(api: &Api, request: &Request) -> Result<Passed, ApiError> {
             .contains_key(ACCESS_CONTROL_REQUEST_METHOD)
         && !api.origins.is_empty()
     {
-        return Ok(Passed::Preflight);
+        let wanted = request.headers().get(ACCESS_CONTROL_REQUEST_HEADERS);
+        return Ok(Passed::Preflight(wanted.cloned()));
     }
     if request.uri().path().starts_with(hooks::PREFIX) {
         return match api.pipeline.closing().is_cancelled() {

@@ -1,15 +1,13 @@
-//! One look at the home for all who ask at the same time, and for those who ask before anything has changed. An answer
-//! shows what was there when its request came, or later; a hundred requests at once cost two looks, or none.
+//! A snapshot of the home that simultaneous requests share, and later ones until something changes. An answer shows the
+//! state at the time of its request, or a later one; a hundred simultaneous requests cost two snapshots, or none.
 
 use std::os::unix::fs::MetadataExt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::body::Bytes;
-use parking_lot::Mutex;
-use tokio::sync::oneshot;
+use tokio::sync::Mutex;
 
 use crate::app::cli::Failure;
 use crate::sys::Version;
@@ -50,28 +48,19 @@ impl Stamp {
     }
 }
 
-/// One question, and those who ask it.
-#[derive(Clone)]
+/// One question, and what the last look for it showed.
 pub(super) struct SharedLook {
     look: Arc<dyn Fn() -> Answer + Send + Sync>,
-    stamp: Arc<dyn Fn() -> Option<Stamp> + Send + Sync>,
-    asking: Arc<Mutex<Asking>>,
+    stamp: Box<dyn Fn() -> Option<Stamp> + Send + Sync>,
+    /// Held during a look: those who come meanwhile wait for it, and share the one after it.
+    last: Mutex<Option<Last>>,
 }
 
-#[derive(Default)]
-struct Asking {
-    /// Whether a thread looks, for those who came before it began.
-    looks: bool,
-    waiting: Vec<oneshot::Sender<Answer>>,
-    last: Option<Last>,
-}
-
-/// What the last look showed.
 struct Last {
-    /// Of the time before it.
-    stamp: Stamp,
-    at: Instant,
-    document: Bytes,
+    /// Of the time before the look.
+    stamp: Option<Stamp>,
+    began: Instant,
+    answer: Answer,
 }
 
 impl SharedLook {
@@ -82,59 +71,31 @@ impl SharedLook {
     ) -> Self {
         Self {
             look: Arc::new(look),
-            stamp: Arc::new(stamp),
-            asking: Arc::default(),
+            stamp: Box::new(stamp),
+            last: Mutex::default(),
         }
     }
 
     /// Returns what a look shows, or would show, that begins after this call.
     pub(super) async fn ask(&self) -> Answer {
-        let stamp = (self.stamp)();
-        let (tell, told) = oneshot::channel();
-        let begins = {
-            let mut asking = self.asking.lock();
-            if let (Some(stamp), Some(last)) = (&stamp, &asking.last)
-                && last.stamp == *stamp
-                && last.at.elapsed() < STANDS
-            {
-                return Ok(last.document.clone());
-            }
-            asking.waiting.push(tell);
-            !std::mem::replace(&mut asking.looks, true)
-        };
-        if begins {
-            let shared = self.clone();
-            tokio::task::spawn_blocking(move || shared.look_for_all());
-        }
-        told.await.unwrap_or_else(|_| Err(bug()))
-    }
-
-    /// Looks until nobody waits.
-    fn look_for_all(&self) {
-        loop {
-            let waiting = {
-                let mut asking = self.asking.lock();
-                if asking.waiting.is_empty() {
-                    asking.looks = false;
-                    return;
-                }
-                std::mem::take(&mut asking.waiting)
-            };
-            let (stamp, at) = ((self.stamp)(), Instant::now());
-            let answer = catch_unwind(AssertUnwindSafe(&*self.look)).unwrap_or_else(|_| Err(bug()));
-            self.asking.lock().last =
-                stamp
-                    .zip(answer.clone().ok())
-                    .map(|(stamp, document)| Last {
-                        stamp,
-                        at,
-                        document,
-                    });
-            for one in waiting {
-                // A caller that has gone needs no answer.
-                let _ = one.send(answer.clone());
+        let asked = Instant::now();
+        let mut last = self.last.lock().await;
+        let (stamp, began) = ((self.stamp)(), Instant::now());
+        if let Some(last) = last.as_ref() {
+            let is_same = stamp.is_some() && last.stamp == stamp && last.answer.is_ok();
+            if last.began > asked || is_same && last.began.elapsed() < STANDS {
+                return last.answer.clone();
             }
         }
+        let look = self.look.clone();
+        let looked = tokio::task::spawn_blocking(move || look()).await;
+        let answer = looked.unwrap_or_else(|_| Err(bug()));
+        *last = Some(Last {
+            stamp,
+            began,
+            answer: answer.clone(),
+        });
+        answer
     }
 }
 
@@ -160,7 +121,7 @@ mod tests {
             std::thread::sleep(Duration::from_millis(20));
             Ok(Bytes::from(number.to_string()))
         };
-        let shared = SharedLook::new(look, || None);
+        let shared = Arc::new(SharedLook::new(look, || None));
         let ask = || {
             let (shared, begun) = (shared.clone(), looks.load(Ordering::SeqCst));
             tokio::spawn(async move {

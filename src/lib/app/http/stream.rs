@@ -2,13 +2,13 @@
 //!
 //! ```text
 //! event: accepted     data: {"id":"…"}
-//! event: delta        data: {"text":"Let me "}        … put together they end with the reply
-//! event: approval     data: {"id","tool","text","why","expires_at"}       it waits for the owner's word
+//! event: delta        data: {"text":"Let me "}        … concatenated they end with the reply
+//! event: approval     data: {"id","tool","text","why","expires_at"}       it waits for the owner's decision
 //! event: step         data: {"state","turn"?,"tool"?,"tail"?,"duration_ms"?,"is_error"?,"why"?}     with "steps": true
 //! event: done         data: the document of `chat`     or     event: error   data: {"error":{…}}
 //! ```
 //!
-//! A comment goes out from time to time, so that nobody between takes a silent line for a dead one.
+//! A comment is sent from time to time, so that no proxy closes an idle connection.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -55,7 +55,7 @@ pub(super) enum Piece<'a> {
     Failed(&'a ApiError),
 }
 
-/// Returns the events of a message that was accepted. Without a reader the message continues by itself. But a client of OpenAI's
+/// Returns the events of a message that was accepted. Without a reader the message is still processed. But a client of OpenAI's
 /// API knows no other way to stop it than to leave: when the last one has, it is stopped.
 pub(super) fn events(api: Arc<Api>, id: Id, form: Form) -> Response {
     let (sender, receiver) = mpsc::channel(BEHIND);

@@ -1,8 +1,8 @@
-//! The bearer token: whether one is good enough to be used, and whether a request has it.
+//! The bearer token: whether it is strong enough, and whether a request has it.
 //!
-//! Anyone who has it is the owner, so it must not be guessed. On an address that other machines can reach it
-//! must be worth 128 bits; on this machine alone a short one is used, and warned of. What is in examples
-//! and what a script leaves where nothing was set is refused everywhere.
+//! Anyone who has it is the owner, so it must not be guessable. On an address that other machines can reach it must have
+//! 128 bits; on this machine only, a short one is accepted with a warning. Placeholders, from examples or from scripts with
+//! an unset variable, are refused everywhere.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;

@@ -1,5 +1,5 @@
-//! Waiting for the answer of a message that was accepted. The one who stops waiting changes nothing: the message
-//! continues, and its answer stays where it can be asked for.
+//! Waits for the answer to an accepted message. When the caller stops waiting, the message is still processed, and its
+//! answer can be fetched later.
 
 use std::time::Duration;
 

@@ -1,8 +1,8 @@
-//! Wrong tokens and secrets, counted for each client and in all, on every route that takes one. Who sends many is told to
-//! wait. The right one is looked at first and always let in: nobody can shut the owner out by trying.
+//! Counts wrong tokens and secrets, for each client and in total, on every route that takes one. A client that sends many
+//! must wait. The right one is checked first and always accepted, so nobody can lock the owner out.
 //!
-//! So this spares work and log and is not protection of a weak token: what a token must be worth, [`token`](super::token)
-//! says.
+//! This saves work and log entries; it does not protect a weak token. [`token`](super::token) says how strong a token must
+//! be.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};

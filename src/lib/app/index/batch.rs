@@ -1,4 +1,4 @@
-//! `agent-index batch`: a query a line in, an answer a line out, each at once.
+//! `agent-index batch`: answers each query, a line of standard input, at once with a line of standard output.
 //!
 //! ```text
 //! → {"id":1,"query":"garden","k":3}

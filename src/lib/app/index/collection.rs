@@ -1,4 +1,4 @@
-//! `agent-index --collection NAME`: fills a collection, searches it, says what it holds.
+//! `agent-index --collection NAME`: fills a collection, searches it, or shows its content.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -175,7 +175,7 @@ fn lines(status: &Status) -> Vec<String> {
     for fill in &status.fills {
         let when = match &fill.ended_at {
             Some(at) => format!("{} documents at {at}", fill.files),
-            None => format!("began at {}, and has not come to its end", fill.began_at),
+            None => format!("began at {}, not finished", fill.began_at),
         };
         lines.push(format!(
             "{}, {}: {when}; from {} on {}",

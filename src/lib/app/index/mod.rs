@@ -30,9 +30,9 @@ const PROGRAM: &str = "agent-index";
 
 /// Index the agent's memory and search it
 ///
-/// Without a verb it does `sync`: new and changed files are indexed, gone ones forgotten. What is
-/// searched: MEMORY.md and memory/**/*.md in the workspace, conversations that have ended and their
-/// summaries, and the facts of agent-consolidate.
+/// Without a verb it does `sync`: new and changed files are indexed, deleted ones removed. The index
+/// covers MEMORY.md and memory/**/*.md in the workspace, ended conversations and their summaries, and
+/// the facts of agent-consolidate.
 #[derive(Debug, Parser)]
 #[command(
     name = "agent-index",
@@ -52,7 +52,7 @@ struct Arguments {
     sync: SyncArguments,
     #[command(flatten)]
     fill: FillArguments,
-    /// Use this collection of many, in PostgreSQL, instead of the own memory
+    /// Use this shared collection, in PostgreSQL, instead of the agent's memory
     #[arg(long, global = true, value_name = "NAME")]
     collection: Option<String>,
     #[command(subcommand)]
@@ -64,19 +64,19 @@ struct FillArguments {
     /// Fill the collection from this directory
     #[arg(value_name = "DIR")]
     directory: Option<PathBuf>,
-    /// What the directory is called in the collection; its own name by default
+    /// The name of the directory in the collection; by default its own name
     #[arg(long = "as", value_name = "SOURCE")]
     source: Option<String>,
-    /// Who may see what is filled in: a scope that the owner of the tables admits roles to
+    /// Who may read the documents: a scope to which the owner of the tables admits roles
     #[arg(long, value_name = "SCOPE", default_value = collections::fill::EVERYBODY)]
     scope: String,
-    /// What this host is called in the collection; its own name by default
+    /// The name of this host in the collection; by default its host name
     #[arg(long, value_name = "HOST")]
     host: Option<String>,
-    /// Make the tables of the collection first
+    /// Create the tables of the collection first
     #[arg(long)]
     create: bool,
-    /// Let a directory without documents remove what was filled in from it
+    /// Accept a directory without documents, and remove its earlier documents
     #[arg(long)]
     empty: bool,
 }
@@ -87,13 +87,13 @@ enum Verb {
     Sync(SyncArguments),
     /// Search
     Search(SearchArguments),
-    /// Answer a query a line of standard input: {"id","query","k","max_tokens"?}
+    /// Answer a query on each line of standard input: {"id","query","k","max_tokens"?}
     Batch,
     /// Show what is indexed
     Status,
     /// Rebuild the index
     Rebuild,
-    /// Stay and index what changes, as it changes
+    /// Keep running and index changes
     Watch,
 }
 
@@ -102,38 +102,38 @@ struct SyncArguments {
     /// Index every file again
     #[arg(long)]
     full: bool,
-    /// Say what would be done and what it would cost, change nothing
+    /// Show what would be done and what it would cost, without changes
     #[arg(long)]
     dry_run: bool,
 }
 
 #[derive(Debug, Args)]
 struct SearchArguments {
-    /// What to look for: words, or a question
+    /// Words, or a question
     #[arg(value_name = "QUERY", allow_hyphen_values = true)]
     query: String,
     /// More words of it
     #[arg(value_name = "WORD", hide = true)]
     more: Vec<String>,
-    /// Results at most, 1 to 20
+    /// The maximum number of results, 1 to 20
     #[arg(short, value_name = "N", default_value_t = 6, value_parser = clap::value_parser!(u8).range(1..=20))]
     k: u8,
-    /// Tokens of all results together at most, four characters each
+    /// The maximum size of all results together, in tokens of four characters
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     max_tokens: Option<u32>,
     /// Show why each result was found
     #[arg(long)]
     explain: bool,
-    /// Search only what comes from here; may be repeated
+    /// Search only this source; may be repeated
     #[arg(long, value_parser = PossibleValuesParser::new(search::SOURCES))]
     source: Vec<String>,
-    /// Search only what is of this day or later
+    /// Search only results of this day or later
     #[arg(long, value_name = "YYYY-MM-DD")]
     after: Option<NaiveDate>,
-    /// Search only what is of this day or earlier
+    /// Search only results of this day or earlier
     #[arg(long, value_name = "YYYY-MM-DD")]
     before: Option<NaiveDate>,
-    /// By what to search
+    /// What to search by
     #[arg(long, default_value = "hybrid", value_parser = PossibleValuesParser::new(search::STRATEGIES))]
     strategy: String,
     /// Leave out results with a lower score, 0 to 1

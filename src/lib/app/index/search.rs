@@ -129,10 +129,7 @@ fn print(found: &Found, explain: bool) {
             .iter()
             .map(|(word, weight)| format!("{word} ({weight:.2})"))
             .collect();
-        cli::speech(&format!(
-            "words, and how much each says: {}",
-            words.join(", ")
-        ));
+        cli::speech(&format!("words with their weights: {}", words.join(", ")));
         if let Some(why) = &found.without_vectors {
             cli::speech(&format!("searched by words alone: {why}"));
         }

@@ -1,4 +1,4 @@
-//! `agent-index [sync]` and `rebuild`. Silent when all went well, as cron likes it.
+//! `agent-index [sync]` and `rebuild`. Silent on success, for cron.
 
 use std::io::IsTerminal;
 

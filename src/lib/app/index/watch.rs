@@ -1,5 +1,4 @@
-//! `agent-index watch`: indexes what changes, a moment after it did. For machines without cron, and
-//! for those who write much.
+//! `agent-index watch`: indexes changes shortly after they occur, for machines without cron and for frequent changes.
 
 use std::io;
 use std::path::PathBuf;

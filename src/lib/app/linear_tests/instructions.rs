@@ -1,5 +1,5 @@
-//! For tests: how many instructions work takes. A test that is skipped otherwise calls [`measure`] on its cases, and another
-//! test runs that one again below valgrind ([`not_linear`]).
+//! For tests: counts instructions. A test that is otherwise skipped calls [`measure`] on its cases, and another test runs
+//! it under valgrind ([`not_linear`]).
 
 use std::process::Command;
 

@@ -1,4 +1,4 @@
-//! For tests: whether work on bytes from outside takes time linear in their length.
+//! For tests: checks whether work on bytes from outside takes linear time.
 
 use std::time::Duration;
 

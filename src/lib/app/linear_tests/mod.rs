@@ -1,7 +1,7 @@
-//! Work on bytes from outside takes time linear in their length: every room that looks into messages, pages, files,
-//! answers of models or lines of programs, and every parser of `parsers`.
+//! Work on bytes from outside takes linear time: in every room that reads messages, pages, files, answers of models or lines
+//! of programs, and in every parser of `parsers`.
 //!
-//! By time, at a length at which quadratic work is felt; and by instructions, which no other program disturbs.
+//! Measured by time, at a length at which quadratic work is noticeable, and by instructions, which do not depend on load.
 
 mod instructions;
 mod linear_time;

@@ -1,7 +1,7 @@
-//! One frame: what is so, on as many lines as there are.
+//! One frame: the state of the daemon on the lines of the terminal.
 //!
-//! Facts are above the lanes, each always in its place, so that a frame which is looked at all day
-//! does not jump. When the lines do not fit, the frame is rebuilt with less detail, until it does.
+//! The facts are above the lanes, each always in the same place, so that the frame does not jump. If the lines do not fit,
+//! the frame is rebuilt with less detail until they do.
 
 use super::View;
 use super::sections;

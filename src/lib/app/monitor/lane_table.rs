@@ -1,5 +1,5 @@
-//! The turns that run, as a table: who, doing what, for how long. A wide frame says more about each,
-//! a narrow one leaves the least telling columns out.
+//! The running turns as a table: who, doing what, for how long. A wide frame shows more about each; a narrow one omits the
+//! least important columns.
 
 use super::numbers::{list, since, took};
 use super::styled_line::{Ink, Line, clean, cut, cut_front, width};

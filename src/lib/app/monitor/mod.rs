@@ -1,11 +1,11 @@
-//! `agent-monitor`: one frame of what the daemon is doing, for `watch`; one line for what watches many
-//! machines (`--check`); or the whole screen (`--follow`).
+//! `agent-monitor`: one frame of what the daemon is doing, for `watch`; one line for monitoring systems (`--check`); or
+//! the whole screen (`--follow`).
 //!
 //! ```text
 //! lock, monitor.json ─────────→ health ┐
 //! queue.db, cost.db, settings → totals ┴→ view → frame (facts, lanes) → lines → paint
 //! ```
-//! Everything after the reading is pure: the same view in the same room is the same frame.
+//! Everything after the reading is pure: the same view in the same space gives the same frame.
 
 mod advice;
 mod follow;
@@ -37,7 +37,7 @@ const TITLE_OF_WATCH: usize = 2;
 
 /// Show what the daemon is doing right now
 ///
-/// Exit code: 0 idle or working, 1 stale (it lives, and wrote nothing for more than 60 s) or its disk is full, 69 not
+/// Exit code: 0 idle or working, 1 stale (running, but nothing written for more than 60 s) or disk full, 69 not
 /// running.
 /// With --check that of a Nagios plugin: 0 OK to 3 UNKNOWN.
 #[derive(Debug, Parser)]
@@ -48,10 +48,10 @@ struct Arguments {
     /// Print monitor.json
     #[arg(long)]
     json: bool,
-    /// Fill the screen and keep it up to date; ? shows the keys, q quits
+    /// Use the whole screen and update it continuously; ? shows the keys, q quits
     #[arg(long, conflicts_with = "json")]
     follow: bool,
-    /// Print one line for Nagios and its like
+    /// Print one line for Nagios and similar systems
     #[arg(long, conflicts_with_all = ["json", "follow"])]
     check: bool,
     /// Use colour

@@ -1,4 +1,4 @@
-//! `--check`: one line and an exit code for what watches many machines: Nagios, Icinga and their like
+//! `--check`: one line and an exit code for monitoring systems such as Nagios and Icinga
 //! (the guidelines of the Monitoring Plugins Project: text, `|`, performance data; 0, 1, 2, 3).
 
 use std::cell::Cell;
@@ -75,7 +75,7 @@ fn line(view: &View, faults: Vec<String>) -> (Level, String) {
     let mut found = vec![life(view)];
     found.extend(troubles(view));
     found.extend(faults.into_iter().map(|fault| (Level::Warning, fault)));
-    // The worst first; what is well is not said in addition to it, except for how the daemon is.
+    // The worst first; with a problem, only the state of the daemon is added.
     found.sort_by_key(|(level, _)| std::cmp::Reverse(*level));
     let worst = found.first().map_or(Level::Unknown, |(level, _)| *level);
     let said: Vec<String> = found.into_iter().map(|(_, words)| words).collect();

@@ -1,4 +1,4 @@
-//! Numbers as a person reads them at a glance.
+//! Formats numbers for people.
 
 use crate::clock;
 

@@ -1,5 +1,4 @@
-//! The parts of a frame, from top to bottom: how the daemon is, what a person does about it, what is
-//! wrong, what is well, who is worked for.
+//! The parts of a frame, from top to bottom: the state of the daemon, advice, problems, facts, and the running turns.
 
 use super::View;
 use super::frame::{Page, join};
@@ -90,7 +89,7 @@ pub(super) fn next_step(page: &mut Page, view: &View) {
     let (name, steps) = match view.life() {
         Life::Up | Life::Starting { .. } => return,
         Life::Full => {
-            let words = "what comes is not stored until there is space again";
+            let words = "new messages are not stored until there is space again";
             say("make room", words);
             return say("", &view.advice.disk);
         }
@@ -100,7 +99,7 @@ pub(super) fn next_step(page: &mut Page, view: &View) {
             } else {
                 "as soon as the turns below have"
             };
-            let words = format!("{when}; what comes now waits for the next start");
+            let words = format!("{when}; new messages wait for the next start");
             return say("it ends", &words);
         }
         Life::Stale { .. } => ("look at", &view.advice.look_at),
@@ -110,7 +109,7 @@ pub(super) fn next_step(page: &mut Page, view: &View) {
     };
     let dead = match view.life() {
         Life::Dead { rebooted: true, .. } => Some("the machine was restarted since"),
-        Life::Dead { .. } => Some("it was killed or broke down"),
+        Life::Dead { .. } => Some("it was killed or crashed"),
         _ => None,
     };
     if let Some(how) = dead {

@@ -1,7 +1,6 @@
-//! [`Line`]: text in inks that knows how wide it is on a terminal.
+//! [`Line`]: coloured text with its width on a terminal.
 //!
-//! Everything shown passes [`clean`] on its way in, so that no name and no error of anybody can
-//! command the terminal or break the frame.
+//! All text passes [`clean`] first, so that no name and no error can control the terminal or break the frame.
 
 use unicode_segmentation::UnicodeSegmentation;
 

@@ -1,4 +1,4 @@
-//! Whole frames, as they are seen.
+//! Tests of whole frames.
 
 use proptest::prelude::*;
 use unicode_width::UnicodeWidthStr;
@@ -409,7 +409,7 @@ fn a_dead_daemon_says_what_it_worked_on_and_how_to_start_it() {
         "
 dead  last seen 5m 2s ago  version 0.1.0
 
-why       it was killed or broke down; its log: /state/logs
+why       it was killed or crashed; its log: /state/logs
 start it  systemctl --user start agent-daemon
           or: agent-daemon run
 open      Ada (exec), 李明, bob: answered after the start

@@ -35,7 +35,7 @@ pub(crate) fn verify(context: &Context<'_>, report: &Report) -> Exit {
     if !context.json {
         cli::err("agent-send: the audit log is not as it was written");
         cli::err(
-            "hint: keep a copy; what the conversations say of the same time: agent-send --history, and the log: agent-send --log 1000",
+            "hint: keep a copy; compare the conversations of that time: agent-send --history, and the log: agent-send --log 1000",
         );
     }
     Exit::Data

@@ -74,13 +74,13 @@ fn lines(cost: &Cost, room: usize) -> Vec<String> {
             })
             .collect();
         lines.push(format!(
-            "not in the sum, for they have no price: {}",
+            "not in the sum, because they have no price: {}",
             models.join(", ")
         ));
     }
     if cost.later_calls > 0 {
         lines.push(format!(
-            "not in the sum, for their time has not come: {}, made while a clock was ahead; agent-send --cost all has them",
+            "not in the sum, because they are dated in the future: {}, made while a clock was ahead; agent-send --cost all has them",
             text::counted(cost.later_calls, "call")
         ));
     }
@@ -231,8 +231,8 @@ mod tests {
                 "local            2  12.3k     678           0            0  unpriced",
                 "total today      5  24.6k    1.3k           0            0   $0.0123",
                 "limit today: $5.00, $4.9877 left",
-                "not in the sum, for they have no price: 2 calls of local",
-                "not in the sum, for their time has not come: 1 call, made while a clock was ahead; agent-send --cost all has them",
+                "not in the sum, because they have no price: 2 calls of local",
+                "not in the sum, because they are dated in the future: 1 call, made while a clock was ahead; agent-send --cost all has them",
             ]
         );
     }

@@ -1,5 +1,4 @@
-//! The answers to questions, for people: one file a document. Words that may be anybody's are shown so
-//! that they cannot command a terminal.
+//! The documents as text for people, one file for each. Untrusted text is shown so that it cannot control the terminal.
 
 mod audit;
 pub(crate) mod cost;
@@ -78,7 +77,7 @@ impl Context<'_> {
         exit
     }
 
-    /// Says a word in addition to the data.
+    /// Prints a note in addition to the data.
     pub(crate) fn note(&self, words: &str) {
         if !self.quiet {
             cli::err(&format!("{}: {words}", self.program));
@@ -102,7 +101,7 @@ impl Context<'_> {
         let (zone, trouble) = documents::zone(self.home, self.env);
         if let Some(failure) = trouble {
             self.note(&format!(
-                "times are UTC, for the settings cannot be read: {}",
+                "times are UTC, because the settings cannot be read: {}",
                 failure.message
             ));
         }

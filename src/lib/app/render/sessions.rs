@@ -25,7 +25,7 @@ pub(crate) fn sessions(context: &Context<'_>, sessions: &Sessions) -> Exit {
         context.note_nothing("no sessions yet");
     }
     if let Some(why) = &sessions.unknown_windows {
-        context.note(&format!("how full a context is cannot be told: {why}"));
+        context.note(&format!("the size of the contexts is unknown: {why}"));
     }
     exit
 }

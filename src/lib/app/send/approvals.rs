@@ -1,5 +1,4 @@
-//! The owner's word in a shell: what the agent asks for is shown to the one who waits for its answer, and
-//! `--approve` and `--deny` decide.
+//! Approvals in a shell: requests are shown to the caller that waits for an answer; `--approve` and `--deny` decide.
 
 use std::io::BufRead;
 
@@ -116,7 +115,7 @@ impl Asks {
     pub(super) fn tell_that_it_is_over(&mut self) {
         if !std::mem::take(&mut self.decided_here) {
             cli::err(
-                "agent-send: the question is over: it was decided elsewhere, or its time was up",
+                "agent-send: the question is closed: it was decided elsewhere, or has expired",
             );
         }
     }
@@ -148,7 +147,7 @@ impl Asks {
         }
     }
 
-    /// Shows what is asked for and was not shown, in addition to the reply; at a prompt (`person`) the word may be
+    /// Shows approval requests that were not shown yet; at a prompt (`person`) the word may be
     /// given there.
     pub(super) fn tell(&mut self, reply: &Reply, person: bool) {
         let new: Vec<&Ask> = reply

@@ -39,7 +39,7 @@ const LOG_LINES: &str = "50";
 pub(super) struct Arguments {
     #[command(flatten)]
     pub shared: Shared,
-    /// What to say; - reads it from standard input
+    /// The text of the message; - reads it from standard input
     pub text: Option<String>,
     /// The program of a tool server, for --mcp add
     #[arg(last = true, hide = true)]
@@ -50,7 +50,7 @@ pub(super) struct Arguments {
     /// Wait for the reply and print it
     #[arg(long, value_name = "SECS", num_args = 0..=1, require_equals = true, default_missing_value = "600", conflicts_with_all = ["chat", "stop", "approve", "deny", "heartbeat", "pair", "skill", "mcp", "status", "monitor", "cost", "sessions", "history", "explain", "queue", "log"])]
     pub wait: Option<u64>,
-    /// Fail with 69 instead of leaving the message in the spool when no daemon listens
+    /// Fail with 69 if no daemon is running, instead of leaving the message in the spool
     #[arg(long, conflicts_with_all = ["chat", "result", "pair", "skill", "mcp", "status", "monitor", "cost", "sessions", "history", "explain", "queue", "log"])]
     pub no_queue: bool,
     #[command(flatten)]
@@ -59,33 +59,37 @@ pub(super) struct Arguments {
     pub jobs: JobFlags,
     #[command(flatten)]
     pub verbs: Verbs,
-    /// Of --heartbeat: say whether the agent would wake, why, and what it would cost
-    #[arg(long, help_heading = "Questions")]
+    /// With --heartbeat: only show whether the agent would wake, why, and what it would cost
+    #[arg(long, help_heading = "Queries and commands")]
     pub dry_run: bool,
-    /// Of --cost: a line for each of these
-    #[arg(long, value_name = "WHAT", help_heading = "Questions")]
+    /// With --cost: a line for each of these
+    #[arg(long, value_name = "WHAT", help_heading = "Queries and commands")]
     pub by: Option<By>,
-    /// Of --history: every event whole, tool calls and their results too
-    #[arg(long, help_heading = "Questions")]
+    /// With --history: show every event completely, including tool calls and their results
+    #[arg(long, help_heading = "Queries and commands")]
     pub full: bool,
-    /// Of --approve: all that falls under its rule, too, until the conversation ends
-    #[arg(long, help_heading = "Questions")]
+    /// With --approve: also all calls that match the rule, until the conversation ends
+    #[arg(long, help_heading = "Queries and commands")]
     pub for_session: bool,
-    /// Of --approve: all that falls under its rule, from now on
-    #[arg(long, help_heading = "Questions", conflicts_with = "for_session")]
+    /// With --approve: also all calls that match the rule, from now on
+    #[arg(
+        long,
+        help_heading = "Queries and commands",
+        conflicts_with = "for_session"
+    )]
     pub always: bool,
-    /// Of --log: the audit log instead, what was done and who allowed it
-    #[arg(long, value_name = "N", num_args = 0..=1, help_heading = "Questions")]
+    /// With --log: show the audit log instead: each action and who allowed it
+    #[arg(long, value_name = "N", num_args = 0..=1, help_heading = "Queries and commands")]
     pub audit: Option<Option<usize>>,
-    /// Of --log: whether the audit log is as it was written; 65 when it is not
-    #[arg(long, conflicts_with = "audit", help_heading = "Questions")]
+    /// With --log: verify the audit log; exit with 65 if it was changed
+    #[arg(long, conflicts_with = "audit", help_heading = "Queries and commands")]
     pub verify: bool,
 }
 
 /// What goes with words for the agent.
 #[derive(Debug, Args)]
 #[group(multiple = true, conflicts_with = "Verbs")]
-#[command(next_help_heading = "Words")]
+#[command(next_help_heading = "Messages")]
 pub(super) struct MessageFlags {
     /// Wait and print the reply while it is written
     #[arg(long, conflicts_with_all = ["json", "raw", "chat"])]
@@ -93,49 +97,50 @@ pub(super) struct MessageFlags {
     /// Talk at a prompt until end of file
     #[arg(long, conflicts_with_all = ["text", "id", "json", "system", "notify", "raw", "attach"])]
     pub chat: bool,
-    /// The id of this message; the same id is the same message
+    /// The id of this message; a message with the same id is the same message
     #[arg(long, value_name = "KEY")]
     pub id: Option<String>,
     /// Who speaks
     #[arg(long, value_name = "NAME", default_value = "cli")]
     pub from: String,
-    /// Speak in this conversation: a session id or key, a contact, or a new name
+    /// Use this conversation: a session id or key, a contact, or a new name
     #[arg(long, value_name = "SESSION", allow_negative_numbers = true)]
     pub session: Option<String>,
-    /// Give a file with the words, which the agent reads and does not act on (--trusted: as your words); with --raw it is sent; may be repeated
+    /// Attach a file, which the agent reads but does not act on (with --trusted: like your own text); with --raw
+    /// the file is sent; may be repeated
     #[arg(long, value_name = "FILE", conflicts_with_all = ["system", "notify"])]
     pub attach: Vec<PathBuf>,
-    /// How much the model receives in addition to the words: full, operational, or a tier of agent.toml
+    /// How much context the model receives in addition to the text: full, operational, or a tier of agent.toml
     #[arg(long, value_name = "TIER")]
     pub tier: Option<String>,
     /// The model to use, by its configured name
     #[arg(long, value_name = "NAME")]
     pub model: Option<String>,
-    /// The words are untrusted: the agent answers them and does not act on them
+    /// Treat the text as untrusted: the agent answers it, but does not act on it
     #[arg(long)]
     pub untrusted: bool,
-    /// What is attached, piped in or notified is as much yours as what you type: the agent may act on it
+    /// Treat attached, piped and notified text as typed by you: the agent may act on it
     #[arg(long, conflicts_with_all = ["untrusted", "raw"])]
     pub trusted: bool,
-    /// Send an event; the agent handles it, the reply is discarded
+    /// Send an event; the agent works on it, its reply is discarded
     #[arg(long, conflicts_with_all = ["notify", "raw", "from", "session"])]
     pub system: bool,
-    /// Send an event; the agent tells its owner what matters of it
+    /// Send an event; the agent tells its owner what matters about it
     #[arg(long, requires = "source", conflicts_with_all = ["raw", "from", "session"])]
     pub notify: bool,
-    /// Of --notify and --system: what the event comes from
+    /// With --notify and --system: the source of the event
     #[arg(long, value_name = "NAME")]
     pub source: Option<String>,
-    /// Of --notify: what the event is about, such as a ticket or a URL
+    /// With --notify: the subject of the event, such as a ticket or a URL
     #[arg(long = "ref", value_name = "TEXT", requires = "notify")]
     pub reference: Option<String>,
-    /// Of --notify: JSON that is kept with the event; the model does not see it
+    /// With --notify: JSON that is stored with the event; the model does not see it
     #[arg(long, value_name = "JSON", requires = "notify")]
     pub data: Option<String>,
-    /// Deliver the words as they are, with no model call
+    /// Deliver the text unchanged, without a model call
     #[arg(long, requires = "to", conflicts_with_all = ["from", "session", "tier", "model", "untrusted", "source"])]
     pub raw: bool,
-    /// Of --raw and --job add: a numeric chat id, an @username, a name, or owner
+    /// With --raw and --job add: a numeric chat id, an @username, a name, or owner
     #[arg(long, value_name = "CONTACT", allow_negative_numbers = true)]
     pub to: Option<String>,
 }
@@ -145,46 +150,46 @@ pub(super) struct MessageFlags {
 #[group(multiple = true, conflicts_with = "Verbs")]
 #[command(next_help_heading = "Jobs")]
 pub(super) struct JobFlags {
-    /// What the agent does at set times: list (default), add TEXT, remove, run, pause or resume NAME
+    /// Manage jobs: list (default), add TEXT, remove, run, pause or resume NAME
     #[arg(long, value_name = "VERB", num_args = 0..=2)]
     pub job: Option<Vec<String>>,
-    /// Of --job add: what it is called
+    /// With --job add: the name of the job
     #[arg(long, value_name = "NAME", requires = "job")]
     pub name: Option<String>,
-    /// Of --job add: once, at this time (2026-11-24T09:00, in --tz unless it has an offset)
+    /// With --job add: once, at this time (2026-11-24T09:00, in --tz unless it has an offset)
     #[arg(long, value_name = "ISO8601", requires = "job", conflicts_with_all = ["every", "cron"])]
     pub at: Option<String>,
-    /// Of --job add: repeatedly, after this span (30m, 2h, 1d)
+    /// With --job add: repeatedly, at this interval (30m, 2h, 1d)
     #[arg(long, value_name = "SPAN", requires = "job", conflicts_with = "cron")]
     pub every: Option<String>,
-    /// Of --job add: at the times of a crontab line
+    /// With --job add: at the times of a crontab line
     #[arg(long, value_name = "M H DOM MON DOW", requires = "job")]
     pub cron: Option<String>,
-    /// Of --job add: the time zone of its times; default: the agent's
+    /// With --job add: the time zone of the schedule; default: the agent's
     #[arg(long, value_name = "ZONE", requires = "job")]
     pub tz: Option<String>,
-    /// Of --job add: what the agent is told to do; - reads it from standard input
+    /// With --job add: the instruction for the agent; - reads it from standard input
     #[arg(long = "text", id = "job_text", value_name = "TEXT", requires = "job")]
     pub job_text: Option<String>,
-    /// Of --job add: its answer goes to --to CONTACT, or to the owner
+    /// With --job add: send the answer to --to CONTACT, or to the owner
     #[arg(long, requires = "job")]
     pub deliver: bool,
-    /// Of --job add: the text is sent as it is, with no model call
+    /// With --job add: send the text unchanged, without a model call
     #[arg(long, requires = "job")]
     pub literal: bool,
-    /// Of --job add: think in the conversation of the one who hears the answer, not in one of its own
+    /// With --job add: run in the conversation of the recipient, not in a separate one
     #[arg(long, requires = "job")]
     pub main: bool,
-    /// Of --job add: what happens to times that pass while no daemon runs
+    /// With --job add: how to handle runs that were missed while no daemon was running
     #[arg(long, value_name = "WHAT", value_parser = ["once", "skip", "all"], requires = "job")]
     pub missed: Option<String>,
-    /// Of --job add: what happens to a time at which it is still running
+    /// With --job add: how to handle a run that is due while the job is still running
     #[arg(long, value_name = "WHAT", value_parser = ["skip", "queue"], requires = "job")]
     pub overlap: Option<String>,
-    /// Of --job add: the most one run may cost
+    /// With --job add: the maximum cost of one run
     #[arg(long, value_name = "USD", requires = "job")]
     pub budget: Option<f64>,
-    /// Of --job add: keep it when its only time is over
+    /// With --job add: keep a job with --at after its run
     #[arg(long, requires = "job")]
     pub keep: bool,
 }
@@ -192,12 +197,12 @@ pub(super) struct JobFlags {
 /// What is asked instead; each excludes the others and words.
 #[derive(Debug, Args)]
 #[group(multiple = false, conflicts_with = "text")]
-#[command(next_help_heading = "Questions")]
+#[command(next_help_heading = "Queries and commands")]
 pub(super) struct Verbs {
     /// Print the reply to an earlier message
     #[arg(long, value_name = "ID")]
     pub result: Option<String>,
-    /// Stop what runs in a session; alone: everywhere
+    /// Stop running turns, in a session or, without an argument, in all
     #[arg(long, value_name = "SESSION", num_args = 0..=1, allow_negative_numbers = true)]
     pub stop: Option<Option<String>>,
     /// Archive a session and begin a new one; all: every session
@@ -207,40 +212,43 @@ pub(super) struct Verbs {
         allow_negative_numbers = true
     )]
     pub reset: Option<String>,
-    /// Sum up the older part of a session; alone: of the shell's own
+    /// Compact the older part of a session; without an argument, of the shell's own
     #[arg(long, value_name = "SESSION", num_args = 0..=1, allow_negative_numbers = true)]
     pub compact: Option<Option<String>>,
-    /// Approve a call that the agent asked for; alone: the only pending one
+    /// Approve a requested call; without an ID, the only open one
     #[arg(long, value_name = "ID", num_args = 0..=1)]
     pub approve: Option<Option<String>>,
-    /// Deny a call that the agent asked for, and say why; alone: the only pending one
+    /// Deny a requested call, with a reason; without an ID, the only open one
     #[arg(long, num_args = 0.., value_names = ["ID", "WHY"])]
     pub deny: Option<Vec<String>>,
-    /// Answer a question that a tool server asks
+    /// Answer a question of a tool server
     #[arg(long, num_args = 1.., value_names = ["ID", "WORDS"])]
     pub answer: Option<Vec<String>>,
     /// Wake the agent now, if HEARTBEAT.md gives it a reason to
     #[arg(long)]
     pub heartbeat: bool,
-    /// Undo what a run changed in files; alone: the newest run that changed any
+    /// Undo the file changes of a run; without an argument, of the newest run with any
     #[arg(long, value_name = "RUN", num_args = 0..=1)]
     pub undo: Option<Option<String>>,
-    /// Who may talk in Telegram: list (default), approve CODE, revoke ID, owner, block ID, unblock ID, mute ID, unmute ID
+    /// Manage who may talk: list (default), approve CODE, revoke ID, owner, block ID, unblock ID, mute ID, unmute
+    /// ID
     #[arg(long, value_name = "VERB", num_args = 0..=2, allow_negative_numbers = true)]
     pub pair: Option<Vec<String>>,
-    /// Which skills the agent may use: list (default), show, accept, reject, remove, test, timeline, trust NAME or NAME@HASH, distrust NAME
+    /// Manage skills: list (default), show, accept, reject, remove, test, timeline, trust NAME or NAME@HASH,
+    /// distrust NAME
     #[arg(long, value_name = "VERB", num_args = 0..=2)]
     pub skill: Option<Vec<String>>,
-    /// Which tool servers the agent may use: list (default), add NAME -- COMMAND, login NAME, logout NAME, trust NAME or NAME@HASH, distrust NAME
+    /// Manage tool servers: list (default), add NAME -- COMMAND, login NAME, logout NAME, trust NAME or NAME@HASH,
+    /// distrust NAME
     #[arg(long, value_name = "VERB", num_args = 0..)]
     pub mcp: Option<Vec<String>>,
-    /// Show what the daemon is
+    /// Show the state of the daemon
     #[arg(long)]
     pub status: bool,
     /// Show what the daemon does right now
     #[arg(long)]
     pub monitor: bool,
-    /// Show what was spent
+    /// Show costs
     #[arg(long, value_name = "PERIOD", num_args = 0..=1, default_missing_value = "today")]
     pub cost: Option<Period>,
     /// Show the conversations
@@ -249,10 +257,10 @@ pub(super) struct Verbs {
     /// Show a conversation, by session id or key, contact or @username
     #[arg(long, value_name = "TARGET", allow_negative_numbers = true)]
     pub history: Option<String>,
-    /// Show why an answer came as it did: of a run, a message's id, or the number of a sent one
+    /// Show how an answer came about: by its run, a message's id, or the number of a sent message
     #[arg(long, value_name = "MESSAGE|RUN", allow_hyphen_values = true)]
     pub explain: Option<String>,
-    /// Show what waits, what is being delivered, and the dead letters; retry or drop these, by id or all
+    /// Show waiting messages, pending deliveries and dead letters; retry or drop dead letters, by id or all
     #[arg(long, value_names = ["retry|drop", "ID|all"], num_args = 0..=2)]
     pub queue: Option<Vec<String>>,
     /// Show the newest entries of the log

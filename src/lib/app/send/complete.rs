@@ -1,5 +1,5 @@
-//! What may be behind the words of a command line, for the completions of the shells: `agent-send --complete
-//! WORDS` prints one candidate a line, and nothing where any word may stand.
+//! Candidates for the completions of the shells: `agent-send --complete WORDS` prints one candidate a line, and nothing
+//! where any word is possible.
 
 use crate::app::cli::{Failure, Shared};
 use crate::app::documents;
@@ -15,6 +15,7 @@ const PAIR_VERBS: [&str; 8] = [
     "list", "approve", "revoke", "owner", "block", "unblock", "mute", "unmute",
 ];
 const TRUST_VERBS: [&str; 3] = ["list", "trust", "distrust"];
+const MCP_VERBS: [&str; 3] = ["add", "login", "logout"];
 const SKILL_VERBS: [&str; 6] = ["show", "accept", "reject", "remove", "test", "timeline"];
 
 /// Returns the candidates behind `words`, those before the cursor without the program's name.
@@ -57,10 +58,12 @@ pub(super) fn after_words(
             .iter()
             .map(|zone| zone.name().to_owned())
             .collect(),
-        [.., "--approve" | "--deny"] => {
+        [.., "--approve" | "--deny" | "--answer"] => {
             let waiting = documents::queue(home)?.approvals;
             waiting.into_iter().map(|one| one.id).collect()
         }
+        [.., "--cost"] => owned(&["today", "week", "month", "all"]),
+        [.., "--queue"] => owned(&["retry", "drop"]),
         [.., "--job"] => owned(&JOB_VERBS),
         [.., "--job", "remove" | "run" | "pause" | "resume"] => jobs(home)?,
         [.., "--pair"] => owned(&PAIR_VERBS),
@@ -76,7 +79,7 @@ pub(super) fn after_words(
                 .map(|one| one.id.to_string())
                 .collect()
         }
-        [.., "--mcp"] => owned(&TRUST_VERBS),
+        [.., "--mcp"] => [owned(&TRUST_VERBS), owned(&MCP_VERBS)].concat(),
         [.., "--skill"] => [owned(&TRUST_VERBS), owned(&SKILL_VERBS)].concat(),
         [.., "--skill", "accept" | "reject"] => {
             let skills = Skills::new(home, config::share_dir(env).as_deref());
@@ -90,7 +93,7 @@ pub(super) fn after_words(
             let skills = Skills::new(home, config::share_dir(env).as_deref());
             skills.statuses().into_iter().map(|one| one.name).collect()
         }
-        [.., "--mcp", "trust" | "distrust"] => config::load_config(home, env)?
+        [.., "--mcp", "trust" | "distrust" | "login" | "logout"] => config::load_config(home, env)?
             .mcp
             .servers
             .into_keys()

@@ -1,5 +1,5 @@
-//! `--job`: what the agent does at its times. The list is read from the file; everything else is a command for
-//! the daemon, left in the spool when none runs.
+//! `--job`: lists and changes jobs. The list is read from the file; every change is a command for the daemon, which waits in
+//! the spool when none is running.
 
 use serde_json::Value;
 
@@ -55,7 +55,7 @@ pub(super) fn job(
         let secs = COMMAND_WAIT.as_secs();
         let what = format!("the daemon did not answer within {secs} s");
         return Err(Failure::try_again(what).hint(format!(
-            "it is carried out as soon as it can: agent-send --result {id} --wait"
+            "it is executed as soon as possible: agent-send --result {id} --wait"
         )));
     };
     match &reply.job {
@@ -79,7 +79,7 @@ fn parse(
     let verb = words.first().copied().unwrap_or("list");
     if verb != "add" && fields.is_some() {
         return usage(format!(
-            "the flags of a new job do not go with --job {verb}"
+            "the flags of a new job cannot be used with --job {verb}"
         ));
     }
     let (verb, job) = match words.as_slice() {

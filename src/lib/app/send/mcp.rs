@@ -1,8 +1,7 @@
 //! `--mcp`: which tool servers there are, what they offer, and which the owner trusts. Works without a
 //! daemon, on what the daemon saw last; a running daemon sees the change with the next message.
 //!
-//! All words of a server are shown escaped, and what is hidden in them is named: they are what a model
-//! would read.
+//! All text of a server is shown escaped, with hidden characters named, because a model would read it.
 
 use serde_json::{Map, Value, json};
 
@@ -32,7 +31,7 @@ pub(super) fn mcp(context: &Context<'_>, words: &[String]) -> Result<Exit, Failu
     };
     cli::may_write(home)?;
     // A damaged file is set aside; that must be seen.
-    let _guard = logging::init(&logging::Options::stderr_only(0, false));
+    let _guard = logging::init(&logging::Options::stderr_only(false));
     let standing = standings.iter().find(|standing| standing.name == name);
     let standing = standing.ok_or_else(|| {
         let message = format!("no tool server {:?}", text::visible(name));
@@ -87,7 +86,7 @@ fn trust(
         && !offer.sha256.starts_with(listed)
     {
         let message = format!(
-            "{name} offers something else than you name: now it is {}",
+            "{name} has changed since: now it is {}",
             exactly(standing).unwrap_or_default()
         );
         return Err(Failure::failed(format!("{message}; nothing was changed"))

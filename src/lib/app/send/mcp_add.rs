@@ -73,7 +73,7 @@ pub(super) fn add(
             .hint("choose another name, or edit agent.toml and send the daemon SIGHUP"));
     }
     // A damaged file of trust is set aside; that must be seen.
-    let _guard = logging::init(&logging::Options::stderr_only(0, false));
+    let _guard = logging::init(&logging::Options::stderr_only(false));
     write(context, &config, &entries)?;
     let is_running = submit::reload(home)?;
     let mut shown = Vec::new();
@@ -158,7 +158,7 @@ fn parse_words(name: &str, words: &[String], program: &[String]) -> Result<Entry
         keys.insert(key.to_owned(), value);
     }
     if keys.contains_key("command") == keys.contains_key("url") {
-        return Err("a server has a command behind --, or url=ADDRESS".to_owned());
+        return Err("a server needs a command after --, or url=ADDRESS".to_owned());
     }
     let keys = with_registry(keys);
     Ok(Entry {
@@ -196,7 +196,7 @@ fn with_registry(mut keys: toml::Table) -> toml::Table {
 /// Reads a document as other programs have it: `mcpServers`, or VS Code's `servers`, or the servers alone.
 fn parse_document(bytes: &[u8]) -> Result<Vec<Entry>, String> {
     let document: Value = text::json::parse(bytes)
-        .map_err(|error| format!("this is no JSON with \"mcpServers\": {error}"))?;
+        .map_err(|error| format!("this is not JSON with \"mcpServers\": {error}"))?;
     let servers = ["mcpServers", "servers"]
         .iter()
         .find_map(|key| document.get(key))
@@ -205,13 +205,27 @@ fn parse_document(bytes: &[u8]) -> Result<Vec<Entry>, String> {
     let servers = servers.ok_or("there is no server in \"mcpServers\"")?;
     let is_on = |server: &&Value| server["disabled"] != true;
     let servers = servers.iter().filter(|(_, server)| is_on(server));
-    servers
+    let entries: Result<Vec<Entry>, String> = servers
         .map(|(name, server)| parse_server(name, server))
-        .collect()
+        .collect();
+    match entries {
+        Ok(entries) if entries.is_empty() => {
+            Err("every server in \"mcpServers\" is disabled".to_owned())
+        }
+        entries => entries,
+    }
 }
 
 fn parse_server(name: &str, server: &Value) -> Result<Entry, String> {
     let wrong = |what: &str| Err(format!("{}: {what}", text::visible(name)));
+    if ["type", "transport"]
+        .iter()
+        .any(|key| server[*key] == "sse")
+    {
+        return wrong(
+            "it speaks the older transport \"sse\"; the address of its Streamable HTTP is needed",
+        );
+    }
     let words = |key: &str| -> Option<Vec<String>> {
         let words = server.get(key)?.as_array()?;
         words
@@ -230,7 +244,7 @@ fn parse_server(name: &str, server: &Value) -> Result<Entry, String> {
             let mut command = vec![program.to_owned()];
             if !server["args"].is_null() {
                 let Some(arguments) = words("args") else {
-                    return wrong("`args` must be a list of texts");
+                    return wrong("`args` must be a list of strings");
                 };
                 command.extend(arguments);
             }
@@ -243,7 +257,7 @@ fn parse_server(name: &str, server: &Value) -> Result<Entry, String> {
     let env = server["env"].as_object().unwrap_or(&empty);
     for (variable, value) in env {
         let Some(value) = value.as_str() else {
-            return wrong("the values of `env` must be texts");
+            return wrong("the values of `env` must be strings");
         };
         let value = without_end(value);
         if !is_reference(value) {
@@ -425,7 +439,7 @@ fn show(
     if !(std::io::stdin().is_terminal() && std::io::stdout().is_terminal()) {
         return Ok(Exit::Ok);
     }
-    let question = "Does the agent get these tools? What they say is an instruction to its model.";
+    let question = "Trust these tools? Their descriptions are instructions to the model.";
     if cli::confirms(&format!("{question} ({exactly})"))? {
         let trusted = crate::mcp::approved_hashes(&context.home.trusted_servers());
         trusted.decide(name, Decision::Trust(offer.sha256.clone()), clock::now_ms())?;
@@ -505,6 +519,8 @@ mod tests {
             b"[]",
             b"{}",
             br#"{"mcpServers": {"a": {}}}"#,
+            br#"{"mcpServers": {"a": {"command": "x", "disabled": true}}}"#,
+            br#"{"mcpServers": {"a": {"type": "sse", "url": "https://x"}}}"#,
             br#"{"mcpServers": {"a": {"command": "x", "args": "y"}}}"#,
             br#"{"mcpServers": {"a": {"url": "https://x", "headers": {"X-Key": "1"}}}}"#,
         ] {

@@ -24,12 +24,12 @@ pub(super) fn login(context: &Context<'_>, words: &[String]) -> Result<Exit, Fai
         Failure::failed(what).hint("agent-send --mcp add NAME url=ADDRESS adds one")
     })?;
     if server.url.is_empty() {
-        let what = format!("{name} is a program on this machine: nobody signs in there");
+        let what = format!("{name} is a program on this machine: it needs no sign-in");
         return Err(Failure::usage(what).hint("its secrets are in .env, see `env`"));
     }
     if !server.token_env.is_empty() {
         let what = format!("{name} has a token already: {}", server.token_env);
-        return Err(Failure::usage(what).hint("take token_env out of agent.toml first"));
+        return Err(Failure::usage(what).hint("remove token_env from agent.toml first"));
     }
     let sign_ins = ServerSignIns::new(&home.server_auth(), Renewals::default());
     let runtime = cli::event_loop()?;
@@ -47,11 +47,11 @@ pub(super) fn logout(context: &Context<'_>, words: &[String]) -> Result<Exit, Fa
     let name = only(words)?;
     let sign_ins = ServerSignIns::new(&home.server_auth(), Renewals::default());
     if !sign_ins.remove(name)? {
-        let what = format!("nobody is signed in at {:?}", text::visible(name));
+        let what = format!("not signed in at {:?}", text::visible(name));
         return Err(Failure::failed(what).hint("agent-send --mcp list"));
     }
     submit::reload(home)?;
-    let words = format!("signed out of {name}: its tokens are gone from here");
+    let words = format!("signed out of {name}: its tokens are deleted here");
     Ok(context.done(&json!({"signed_out": name}), &words))
 }
 
@@ -134,7 +134,7 @@ fn own_secret(
             text::visible(&issuer.issuer)
         );
         Failure::failed(what)
-            .hint("take client_secret_env out of agent.toml if the client has none")
+            .hint("remove client_secret_env from agent.toml if the client has none")
     })?;
     Ok(Some(ClientSecret { secret, stands }))
 }

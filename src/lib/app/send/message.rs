@@ -1,4 +1,4 @@
-//! A message on its way to the daemon: what is said, to whom, and with which files.
+//! A message to the daemon: its text, recipient and files.
 
 use std::fs::{DirBuilder, File};
 use std::io::Read;
@@ -126,7 +126,7 @@ pub(super) fn attach(home: &Home, files: &[PathBuf], id: &Id) -> Result<Vec<Atta
     left.map_err(|error| match error {
         attachments::Error::Io(error) => error.into(),
         error @ attachments::Error::Unfit { .. } => Failure::usage(error.to_string())
-            .hint("nothing was sent; regular files of at most 20 MB are taken, 20 with a message"),
+            .hint("nothing was sent; a message may have 20 regular files of at most 20 MB each"),
     })
 }
 

@@ -1,7 +1,7 @@
 //! `agent-send`: talk to the daemon from a shell.
 //!
-//! A message is safe when this program ends: it is in the spool, whether a daemon listens or
-//! not. The same `--id` is the same message, so a retry never doubles.
+//! A message is safe when this program ends: it is in the spool, whether a daemon is running or not. A message with the
+//! same `--id` is the same message, so a retry never duplicates it.
 
 mod approvals;
 mod arguments;

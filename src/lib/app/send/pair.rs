@@ -25,7 +25,7 @@ pub(super) fn pair(context: &Context<'_>, words: &[String]) -> Result<Exit, Fail
         home.create()?;
     }
     // That the file is damaged must be seen.
-    let _guard = logging::init(&logging::Options::stderr_only(0, false));
+    let _guard = logging::init(&logging::Options::stderr_only(false));
     let store = Store::new(&home.people());
     let now = clock::now_ms();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
@@ -43,10 +43,10 @@ pub(super) fn pair(context: &Context<'_>, words: &[String]) -> Result<Exit, Fail
             let address = person(&store, id)?;
             let (on, block) = (!verb.starts_with("un"), verb.ends_with("block"));
             if on && store.read()?.is_owner(&settings(context), &address) {
-                return Err(Failure::failed(format!("{address} is an owner, and owners are always heard and answered; nothing was changed"))
+                return Err(Failure::failed(format!("{address} is an owner, and owners cannot be blocked or muted; nothing was changed"))
                     .hint(match settings(context).is_owner(&address) {
                         true => in_settings(context, &address),
-                        false => format!("take the ownership back first: agent-send --pair revoke {address}"),
+                        false => format!("revoke the ownership first: agent-send --pair revoke {address}"),
                     }));
             }
             let changed = store.change(|people| if block { people.block(&address, on) } else { people.mute(&address, on) })?;
@@ -56,8 +56,8 @@ pub(super) fn pair(context: &Context<'_>, words: &[String]) -> Result<Exit, Fail
                 (false, true) if !changed => "is muted",
                 (false, false) if !changed => "is unmuted",
                 (true, true) => "is refused from now on",
-                (true, false) => "is not refused any more",
-                (false, true) => "is heard in groups and not answered from now on",
+                (true, false) => "is no longer blocked",
+                (false, true) => "is read in groups but not answered from now on",
                 (false, false) => "is answered again",
             };
             let told = if on && block { still_told(context, &address) } else { String::new() };
@@ -70,7 +70,7 @@ pub(super) fn pair(context: &Context<'_>, words: &[String]) -> Result<Exit, Fail
             if store.change(|people| people.revoke(&address))? {
                 let (people, config) = (store.read()?, settings(context));
                 let words = if people.is_owner(&config, &address) || people.is_let_in(&config, &address) {
-                    format!("{address} is not let in by pairing any more, and may still talk: agent.toml names them; {}", in_settings(context, &address))
+                    format!("{address} is no longer let in by pairing, but may still talk: agent.toml names them; {}", in_settings(context, &address))
                 } else {
                     format!("{address} may not talk any more{}", still_told(context, &address))
                 };
@@ -111,7 +111,7 @@ fn not_paired(context: &Context<'_>, address: &Address) -> Failure {
 fn in_settings(context: &Context<'_>, address: &Address) -> String {
     let fifo = context.home.fifo();
     format!(
-        "take {address} out of `owner` and `allow_from` in {}, then: echo '{{\"cmd\":\"reload\"}}' > {}",
+        "remove {address} from `owner` and `allow_from` in {}, then: echo '{{\"cmd\":\"reload\"}}' > {}",
         context.home.config_file().display(),
         fifo.display()
     )

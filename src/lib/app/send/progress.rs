@@ -117,7 +117,7 @@ fn doing(lane: &Lane) -> String {
     match (lane.state.as_str(), lane.tools_in_flight.as_slice()) {
         ("retry_wait", _) => "the model did not answer; asking again".to_owned(),
         ("asking", _) => "waiting for approval".to_owned(),
-        ("compacting", _) => "summing up what was said before".to_owned(),
+        ("compacting", _) => "summarizing earlier messages".to_owned(),
         ("tools", [tool]) => {
             let says = lane
                 .tool_tail

@@ -1,7 +1,7 @@
 //! `--skill`: which skills there are, and which of them the owner trusts. Works without a daemon, under
 //! the lock of skills.json; a running daemon sees the change with the next message.
 //!
-//! What `list` shows and what is trusted later may be two things: NAME@HASH trusts only what was listed.
+//! A skill may change between `list` and `trust`: NAME@HASH trusts only the listed version.
 
 use std::io::IsTerminal;
 
@@ -35,7 +35,7 @@ pub(super) fn skill(context: &Context<'_>, words: &[String]) -> Result<Exit, Fai
         }
     }
     // A damaged file is set aside; that must be seen.
-    let _guard = logging::init(&logging::Options::stderr_only(0, true));
+    let _guard = logging::init(&logging::Options::stderr_only(true));
     if let Some(exit) = skill_learned::run(context, &skills, &plain)? {
         return Ok(exit);
     }
@@ -78,7 +78,7 @@ impl<'a> TrustVerb<'a> {
                     Ok(Self::Trust(name, Some(hash.to_ascii_lowercase())))
                 }
                 Some(_) => usage(
-                    format!("after the @ stand {FEWEST} to 64 digits of the hash, 0-9 and a-f"),
+                    format!("the hash after @ has {FEWEST} to 64 digits, 0-9 and a-f"),
                     format!("agent-send {flag} list"),
                 ),
             },
@@ -135,7 +135,7 @@ fn trust(
         let now = standing.sha256.as_ref().map_err(|why| cannot(why))?;
         if !now.starts_with(listed) {
             let message = format!(
-                "{name} is another one than you name: now it is {}",
+                "{name} has changed since: now it is {}",
                 exactly(standing).unwrap_or_default()
             );
             return Err(Failure::failed(format!("{message}; nothing was changed"))
@@ -147,7 +147,7 @@ fn trust(
         (
             Decision::Trust(sha256),
             format!(
-                "{name} is trusted as it is now; when a file of it changes, it is off until you say so again"
+                "{name} is trusted in its current form; when one of its files changes, it is disabled until you trust it again"
             ),
         )
     } else {
@@ -242,7 +242,7 @@ fn list(context: &Context<'_>, skills: &Skills) -> Result<Exit, Failure> {
         if !standing.needs.is_empty() {
             let lacking = standing.needs.lacking(&here);
             let lacks = match lacking.is_empty() {
-                true => "all of it is there".to_owned(),
+                true => "nothing is missing".to_owned(),
                 false => format!("lacks {}", lacking.join("; ")),
             };
             let words = format!("needs {}: {lacks}", standing.needs.words());
@@ -256,7 +256,7 @@ fn list(context: &Context<'_>, skills: &Skills) -> Result<Exit, Failure> {
         }
         if idle.contains(&standing.name) {
             let remove = format!("agent-send --skill remove {name}");
-            cli::out(&format!("     of no use for 60 days: {remove}"));
+            cli::out(&format!("     not used for 60 days: {remove}"));
         }
     }
     let proposed = skill_learned::proposed(home, &proposals);

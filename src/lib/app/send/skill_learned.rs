@@ -1,5 +1,4 @@
-//! `--skill` for what the agent learns: proposals, how often a skill was of use, and its examples. Works without a
-//! daemon, except for `test`.
+//! `--skill` for learned skills: proposals, usage counts and examples. Works without a daemon, except `test`.
 
 use std::time::Duration;
 
@@ -45,7 +44,7 @@ pub(super) fn run(
                 None => Accept::AsProposed,
                 Some(hash) if hash.len() >= FEWEST => Accept::Exactly(hash),
                 Some(_) => {
-                    let what = format!("after the @ stand {FEWEST} to 64 digits of the hash");
+                    let what = format!("the hash after @ has {FEWEST} to 64 digits");
                     return Err(Failure::usage(what)
                         .hint(format!("agent-send --skill show {}", text::visible(name))));
                 }
@@ -56,13 +55,13 @@ pub(super) fn run(
         }
         ["reject", name] => {
             skills.reject(name, now).map_err(failed(name))?;
-            let words = format!("{name} is dropped; just this is not proposed again");
+            let words = format!("{name} is dropped; the same text is not proposed again");
             context.done(&json!({"rejected": name}), &words)
         }
         ["remove", name] => {
             skills.retire(name, now).map_err(failed(name))?;
             let words = format!(
-                "{name} is no skill any more; to have it back: agent-send --skill accept {name}"
+                "{name} is no longer a skill; to restore it: agent-send --skill accept {name}"
             );
             context.done(&json!({"removed": name}), &words)
         }
@@ -90,7 +89,7 @@ pub(super) fn proposed(home: &Home, proposals: &[Proposal]) -> Vec<String> {
         let name = text::visible(&one.name);
         let path = home.display(&home.workspace().join("skills-proposed").join(&one.name));
         let what = match (one.shelved, &one.before) {
-            (true, _) => format!("removed; to have it back: agent-send --skill accept {name}"),
+            (true, _) => format!("removed; to restore it: agent-send --skill accept {name}"),
             (false, Some(_)) => format!("a change; read it: agent-send --skill show {name}"),
             (false, None) => format!("proposed; read it: agent-send --skill show {name}"),
         };
@@ -180,7 +179,7 @@ fn show(context: &Context<'_>, skills: &Skills, name: &str) -> Result<Exit, Fail
         ));
         lines(&proposal.diff);
         if proposal.now.as_ref() != Some(&proposal.sha256) {
-            cli::err("agent-send: the draft is another one than was proposed: read it with care");
+            cli::err("agent-send: the draft has changed since it was proposed: read it with care");
         }
         if let Some(hash) = proposal.now.as_deref().and_then(|hash| hash.get(..SHOWN)) {
             cli::out(&format!("agent-send --skill accept {name}@{hash}"));
@@ -222,7 +221,7 @@ fn test(context: &Context<'_>, skills: &Skills, name: &str) -> Result<Exit, Fail
     })?;
     if skill.examples.is_empty() {
         let what = format!("the skill {name} has no examples");
-        let hint = "in the head of its SKILL.md: examples: [{ask: \"…\", expect: \"…\"}]";
+        let hint = "in the front matter of its SKILL.md: examples: [{ask: \"…\", expect: \"…\"}]";
         return Err(Failure::failed(what).hint(hint));
     }
     let mut results = Vec::new();

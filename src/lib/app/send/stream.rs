@@ -1,4 +1,4 @@
-//! Reading along: what grows in `replies/<id>.part` goes to stdout as it comes.
+//! `--stream`: copies `replies/<id>.part` to stdout while it grows.
 
 use crate::app::cli;
 use crate::app::documents::reply::Part;

@@ -137,7 +137,9 @@ fn shown(first: &Said, now: &Said) -> (String, String, &'static str) {
     one.push_str(&only(first, now));
     other.push_str(&only(now, first));
     let rest = match one == other {
-        true => "\n  they differ in another flag, such as --session, or in what their files hold",
+        true => {
+            "\n  they differ in another flag, such as --session, or in the content of their files"
+        }
         false => "",
     };
     (one, other, rest)

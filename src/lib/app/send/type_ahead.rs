@@ -1,5 +1,5 @@
-//! Type-ahead, what a person types while an answer is written. It is not shown then, and no answer to a question that
-//! comes later: the terminal keeps it, and the next prompt has it. While a question waits, lines are typed as anywhere.
+//! Type-ahead: text typed while an answer is written. It is not echoed and does not answer later questions; the terminal
+//! keeps it for the next prompt. While a question is open, lines are typed as usual.
 
 use std::cell::RefCell;
 use std::io::{IsTerminal, Write};

@@ -1,4 +1,4 @@
-//! Waiting for an answer: quietly, with a spinner on a terminal, or reading along.
+//! Waits for an answer: quietly, with a spinner on a terminal, or streaming it.
 
 use std::io::IsTerminal;
 use std::path::Path;
@@ -35,7 +35,7 @@ const SHOW: Duration = Duration::from_millis(100);
 pub(super) struct Show<'a> {
     pub stream: bool,
     pub quiet: bool,
-    /// Somebody sits there who may answer a question.
+    /// A person is present who may answer a question.
     pub person: bool,
     /// A line for each step.
     pub steps: bool,
@@ -166,7 +166,7 @@ impl Waiting {
     }
 }
 
-/// Anyone who stops waiting has stopped nothing else.
+/// Stopping the wait does not stop the message.
 fn tell_that_it_goes_on(context: &Context<'_>, id: &Id) {
     if context.quiet {
         return;
@@ -182,7 +182,7 @@ fn tell_that_it_goes_on(context: &Context<'_>, id: &Id) {
     };
     let result = cli::command("agent-send", &format!("--result {id} --wait"));
     cli::err(&format!(
-        "agent-send: the message goes on without you; its answer: {result}; to stop it: {stop}"
+        "agent-send: the agent continues; to get the answer: {result}; to stop it: {stop}"
     ));
 }
 

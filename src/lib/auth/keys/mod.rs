@@ -18,7 +18,7 @@ use crate::secret::Secret;
 /// A token that the server refused is renewed once in so long.
 const FORCED_INTERVAL: Duration = Duration::from_secs(30);
 
-/// All places that keys are looked for in. `.env` has been read, auth.json is read when asked.
+/// All sources of keys. `.env` has been read, auth.json is read on demand.
 #[derive(Debug)]
 pub struct Keys {
     secrets: Secrets,
@@ -61,7 +61,7 @@ pub struct Source {
     pub secret: Option<Secret>,
     /// When it ends, milliseconds since 1970 UTC, if that is known.
     pub expires_at: Option<i64>,
-    /// What it is good for, in the issuer's words.
+    /// Its scope, in the issuer's words.
     pub scope: Option<String>,
 }
 

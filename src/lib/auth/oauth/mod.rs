@@ -386,7 +386,7 @@ pub(super) async fn exchange(
 fn nonsense(url: &Url) -> Error {
     Error::trouble(
         host(url),
-        "the answer is none of OAuth 2.0: is the address right?",
+        "the answer is not OAuth 2.0: is the address right?",
     )
 }
 

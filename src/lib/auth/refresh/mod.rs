@@ -1,4 +1,4 @@
-//! Renewing a token: one request, however many processes and turns want it at once.
+//! Renews a token with one request, however many processes and turns need it at the same time.
 
 use parking_lot::Mutex;
 use std::collections::HashMap;

@@ -1,6 +1,6 @@
-//! Discovery of the authorization server of a tool server: the tool server names its authorization server (RFC 9728), which describes itself (RFC 8414), and
-//! we register there as a public client (RFC 7591). All of it is chosen by others, so it is on the public net, or at an
-//! address that the owner wrote.
+//! Discovery of the authorization server of a tool server: the tool server names it (RFC 9728), it describes itself
+//! (RFC 8414), and we register there as a public client (RFC 7591). Others choose these addresses, so they must be on the
+//! public internet, or written by the owner.
 
 use reqwest::header::WWW_AUTHENTICATE;
 use reqwest::{Method, StatusCode, Url};
@@ -28,7 +28,7 @@ pub struct Issuer {
     pub token_url: String,
     /// For what the tokens are (RFC 8707).
     pub resource: String,
-    /// What is asked for, words with spaces between them.
+    /// The requested scope, words separated by spaces.
     pub scope: Option<String>,
     registration: Option<String>,
     /// It gives tokens to clients without a secret.
@@ -175,7 +175,7 @@ fn read(
         return wrong("it calls itself by another name than the one it is reached by");
     }
     if has("code_challenge_methods_supported", "S256") != Some(true) {
-        return wrong("it offers no PKCE with S256, so nobody signs in there safely");
+        return wrong("it offers no PKCE with S256, so a sign-in there is not safe");
     }
     let (Some(authorize), Some(token)) = (word("authorization_endpoint"), word("token_endpoint"))
     else {

@@ -1,5 +1,5 @@
 //! Sign-ins at tool servers (OAuth 2.1): `state/mcp-auth.json` has the form of `auth.json`, its entries are called
-//! `mcp.NAME`. A token is used for the address that it was got for and for no other.
+//! `mcp.NAME`. A token is used only for the address for which it was issued.
 
 mod discovery;
 

@@ -23,7 +23,7 @@ const VERSION: u64 = 1;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Entry {
     pub key: Option<Secret>,
-    /// Whether nobody could say that the key is good when it was stored.
+    /// Whether the key could not be verified when it was stored.
     pub unverified: bool,
     pub tokens: Option<Tokens>,
 }
@@ -37,7 +37,7 @@ pub struct Tokens {
     pub expires_at: Option<i64>,
     /// When it was got, milliseconds since 1970 UTC.
     pub obtained_at: Option<i64>,
-    /// What it is good for, in the issuer's words.
+    /// Its scope, in the issuer's words.
     pub scope: Option<String>,
     /// Where it is renewed.
     pub token_url: String,
@@ -236,7 +236,7 @@ impl Store {
         &self,
         change: impl FnOnce(&mut Map<String, Value>),
     ) -> Result<Option<PathBuf>, Error> {
-        let _lock = lock::lock(&self.path.with_extension("lock"))?;
+        let _lock = lock::lock_beside(&self.path)?;
         let (contents, mut root) = meaning(self.text()?.as_deref(), &self.path)?;
         let before = root.clone();
         let entries = root
@@ -257,9 +257,7 @@ impl Store {
             State::Corrupt { .. } => Some(sys::quarantine_file(&self.path)?),
             State::Absent | State::Good => None,
         };
-        let bytes =
-            serde_json::to_vec_pretty(&root).expect("a JSON value has no other keys than strings");
-        atomic::write(&self.path, &bytes, atomic::Durability::Full)?;
+        atomic::write_json(&self.path, &root, atomic::Durability::Full)?;
         Ok(aside)
     }
 

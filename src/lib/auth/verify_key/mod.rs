@@ -1,5 +1,5 @@
-//! Is this key good? One cheap request that costs nothing: the list of models, or at OpenRouter the key
-//! itself, which is the only thing there that needs one.
+//! Verifies a key with one free request: the list of models, or at OpenRouter the data of the key itself, the only free
+//! resource there that needs a key.
 
 use std::time::Duration;
 

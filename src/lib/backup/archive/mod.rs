@@ -319,14 +319,14 @@ impl<R: Read> Read for DigestingReader<R> {
     }
 }
 
-/// A backup that is whole: every byte of it is the one that was written.
+/// A complete backup: every byte was verified.
 #[derive(Debug)]
 pub struct Contents {
     path: PathBuf,
     file: File,
     /// Bytes before [`END`].
     body: u64,
-    /// What it says of itself.
+    /// Its manifest.
     pub manifest: Manifest,
 }
 
@@ -383,6 +383,14 @@ impl Contents {
         Ok(contents)
     }
 
+    /// Returns it as the backup at `path`, of which another file is a copy.
+    pub fn named(self, path: &Path) -> Self {
+        Self {
+            path: path.to_owned(),
+            ..self
+        }
+    }
+
     /// Calls `each` with every file and link, in the order of the manifest.
     pub(super) fn each(
         &self,
@@ -425,7 +433,7 @@ impl Contents {
                     io::copy(&mut bytes, &mut io::sink())
                         .map_err(|error| damaged(error.to_string()))?;
                     if bytes.bytes != listed.size || Some(hex(bytes.digest)) != listed.sha256 {
-                        return Err(damaged(format!("{name} is not as its manifest says")));
+                        return Err(damaged(format!("{name} does not match its manifest")));
                     }
                 }
                 (Some(to), tar::EntryType::Symlink) => each(listed, Content::Link(to))?,

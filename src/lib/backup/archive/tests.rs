@@ -1,4 +1,4 @@
-//! What is written is read, and nothing else is.
+//! What was written can be read, and nothing else is accepted.
 
 use super::*;
 use crate::sys::atomic;

@@ -1,4 +1,4 @@
-//! `channel.json`: what a channel can do, as its process says. What it does not say it cannot do.
+//! `channel.json`: the capabilities of a channel, as its process declares them; others are absent.
 
 use serde::{Deserialize, Serialize};
 
@@ -36,7 +36,7 @@ pub struct Capabilities {
     pub threads: bool,
     /// Whether buttons can be below a message.
     pub buttons: bool,
-    /// Why the process can do nothing until a person does something, in its words.
+    /// Why the process cannot work until a person acts, in its words.
     pub problem: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! Events for the process of a channel, through a FIFO: best effort, nobody waits, and nothing depends on them.
+//! Events for the process of a channel, through a FIFO: best effort, without waiting, and nothing depends on them.
 
 use std::path::Path;
 

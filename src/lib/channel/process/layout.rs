@@ -1,14 +1,14 @@
 //! The directory of a channel, `state/channels/NAME/`:
 //!
 //! ```text
-//! channel.json      what the channel can do; written by its process
+//! channel.json      the channel's capabilities; written by its process
 //! lock              held by its process (flock) while it runs
 //! out/KEY.json      messages to be sent; the process claims one by renaming it into sending/
-//! sending/KEY.json  messages that it is sending; the daemon removes them when it knows what became of them
+//! sending/KEY.json  messages that it is sending; the daemon removes them when it knows the result
 //! files/KEY-N-NAME  the files of those messages
 //! spool/tmp, new/   lines of the process for the daemon: `user` and `delivered` of this channel, nothing else
 //! replies/ID.json   why a line of that spool was refused
-//! events            a FIFO: typing, previews, marks; whoever does not read loses nothing
+//! events            a FIFO: typing, previews, marks; reading it is optional
 //! boot              which start of the machine the messages were offered in
 //! ```
 

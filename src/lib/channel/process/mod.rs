@@ -1,8 +1,8 @@
-//! A channel that is a separate process, in any language: it talks with the daemon through the files of one directory.
+//! A channel that is a separate process, in any language: it communicates with the daemon through the files of one directory.
 //!
-//! A message to be sent is a file in `out/`. The process claims it by renaming it into `sending/`, sends it, and says what
-//! became of it by a line in the spool. `queue.db` has the record; the files tell the two, across the death of either,
-//! what may have been sent. What is in `out/` surely was not.
+//! A message to be sent is a file in `out/`. The process claims it by renaming it into `sending/`, sends it, and reports the
+//! result with a line in the spool. `queue.db` has the record; after the death of either process the files show what may
+//! have been sent. A message in `out/` certainly was not.
 
 mod capabilities;
 mod events;
@@ -10,10 +10,9 @@ mod layout;
 mod outgoing_files;
 
 use std::collections::HashMap;
-use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use nix::fcntl::{Flock, FlockArg};
 use parking_lot::Mutex;
@@ -64,7 +63,7 @@ pub struct Process {
 #[derive(Default)]
 struct Known {
     /// The file that was read: when it was changed, which it was, and its length: it may grow within one tick of the clock.
-    version: Option<(SystemTime, u64, u64)>,
+    version: Option<sys::Version>,
     capabilities: Capabilities,
     /// What is wrong with it.
     fault: Option<String>,
@@ -92,12 +91,12 @@ impl Process {
         }
     }
 
-    /// Returns what it can do, as its process last said.
+    /// Returns its capabilities, as its process declared them last.
     pub fn capabilities(&self) -> Capabilities {
         let path = self.layout.capabilities();
         let version = std::fs::symlink_metadata(&path)
             .ok()
-            .and_then(|meta| Some((meta.modified().ok()?, meta.ino(), meta.len())));
+            .map(|meta| sys::Version::of(&meta));
         let mut known = self.capabilities.lock();
         if known.version == version {
             return known.capabilities.clone();
@@ -189,14 +188,17 @@ impl Process {
                 Place::Out => {}
                 Place::Sending(since) if is_held && since > HANGS => {
                     return Outcome::Unknown(
-                        "the process claimed it ten minutes ago and says nothing".to_owned(),
+                        "the process claimed it ten minutes ago and has reported nothing"
+                            .to_owned(),
                     );
                 }
                 Place::Sending(since) if !is_held && since > GONE => {
                     return Outcome::Unknown("the process ended while it was sending".to_owned());
                 }
                 Place::Nowhere if missing > GONE => {
-                    return Outcome::Unknown("the process took it and says nothing".to_owned());
+                    return Outcome::Unknown(
+                        "the process claimed it and has reported nothing".to_owned(),
+                    );
                 }
                 Place::Sending(_) | Place::Nowhere => {}
             }
@@ -410,7 +412,7 @@ impl Channel for Process {
     fn acknowledge(&self, key: &str, outcome: Outcome) {
         let is_doubt = matches!(outcome, Outcome::Unknown(_));
         if is_doubt && !matches!(outgoing_files::place(&self.layout, key), Place::Sending(_)) {
-            // A process that dies repeatedly says it repeatedly of one try.
+            // A process that crashes repeatedly may report the same attempt several times.
             return;
         }
         outgoing_files::clear(&self.layout, key);
@@ -446,7 +448,7 @@ impl Process {
         }
         let (count, oldest) = outgoing_files::unclaimed(&self.layout);
         let messages = crate::text::counted(count, "message");
-        let waits = format!("{messages} not taken for {} s", oldest.as_secs());
+        let waits = format!("{messages} not claimed for {} s", oldest.as_secs());
         match (self.is_held(), oldest > UNCLAIMED) {
             (true, false) => "ok".to_owned(),
             (true, true) => format!("its process hangs: {waits}"),

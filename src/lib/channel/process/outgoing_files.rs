@@ -1,4 +1,4 @@
-//! Messages as files: offered in `out/`, claimed in `sending/`, cleared away when it is known what became of them.
+//! Messages as files: offered in `out/`, claimed in `sending/`, removed when the result is known.
 
 use std::fs::OpenOptions;
 use std::io::Write;

@@ -1,4 +1,4 @@
-//! A process is played by the test: it renames, says what became of messages, or does not.
+//! The test plays the process: it claims messages, and reports results or not.
 
 use super::*;
 use crate::message::MediaKind;
@@ -120,7 +120,7 @@ async fn doubt_about_one_try_is_no_doubt_about_the_next() {
     let first = bench.send("5-1", false);
     bench.offered("5-1").await;
     bench.claim("5-1");
-    // A process that is killed repeatedly says it each time it starts.
+    // A process that is killed repeatedly reports it at each start.
     doubt();
     doubt();
     assert!(matches!(

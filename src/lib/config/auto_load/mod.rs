@@ -1,6 +1,6 @@
-//! Which providers a home loads whose settings do not say: those that `agent-daemon login` was told of, else the
-//! first vendor whose key is set. A file in `providers.d` alone loads nothing: it may be a draft, and a start must
-//! not begin to pay a vendor that nobody chose. Of `state/auth.json` only the names are read here.
+//! The providers that a home loads without `load` in its settings: those with credentials from `agent-daemon login`, else
+//! the first vendor whose key is set. A file in `providers.d` alone loads nothing: it may be a draft, and a start must not
+//! begin to pay a vendor that nobody chose. Of `state/auth.json` only the names are read here.
 
 use std::path::Path;
 

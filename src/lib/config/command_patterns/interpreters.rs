@@ -1,5 +1,5 @@
-//! Programs that run what they are given, by the name without a version. Who lets one of them run lets
-//! everything run. The list cannot be complete: it is a comfort, and the sandbox is the wall.
+//! Programs that run other programs or code, by their names without version. Allowing one of them allows everything. The
+//! list cannot be complete: it is a convenience; protection comes from the sandbox.
 
 /// Names between blanks.
 const RUNNERS: &[&str] = &[

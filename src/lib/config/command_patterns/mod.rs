@@ -1,6 +1,6 @@
 //! The commands that the settings' patterns permit, and the programs that no pattern may permit without a question.
 //!
-//! A pattern is a comfort and no wall: a command that may run can do whatever the sandbox lets it.
+//! A pattern is a convenience, not a protection: a permitted command can do whatever the sandbox allows.
 
 mod interpreters;
 
@@ -102,7 +102,7 @@ impl Pattern {
             format!("{program} can run any other program")
         } else if program.contains('/') && !is_system_path(program) {
             format!(
-                "{program} is in no system directory, and what it does can change after you allowed it"
+                "{program} is not in a system directory, and can be replaced after you have allowed it"
             )
         } else {
             return None;

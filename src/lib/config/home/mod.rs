@@ -1,4 +1,4 @@
-//! [`Home`]: where everything lies.
+//! [`Home`]: the paths of all files.
 //!
 //! ```text
 //! --home / $AGENT_HOME   DIR/{agent.toml, providers.d/, .env, workspace/, state/}
@@ -202,7 +202,7 @@ impl Home {
         &self.state
     }
 
-    /// Returns what is in the state while a restore is under way, and after one that was broken off.
+    /// Returns the file that exists in the state during a restore, and after an interrupted one.
     pub fn restoring(&self) -> PathBuf {
         self.state.join(RESTORING)
     }
@@ -222,7 +222,7 @@ impl Home {
         self.state.join("spool/new")
     }
 
-    /// Returns where answers to commands stand.
+    /// Returns the directory of answers to commands.
     pub fn replies(&self) -> PathBuf {
         self.state.join("replies")
     }
@@ -357,7 +357,7 @@ impl Home {
         self.state.join("cron/jobs.json")
     }
 
-    /// Returns the directory of what came of jobs.
+    /// Returns the directory of job results.
     pub fn job_runs(&self) -> PathBuf {
         self.state.join("cron/runs")
     }

@@ -1,4 +1,4 @@
-//! Lays the layers over each other and remembers where each value came from.
+//! Merges the layers of settings, and records the origin of each value.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -165,6 +165,16 @@ pub fn load_after(
     reach::check(&config, home.workspace(), &origin)?;
     let (models, of_models) = models?;
     let is_paid = models.all().any(|model| !model.is_free());
+    // A file that is gone took its limits along.
+    if is_paid && !files.is_set && !config.cost.capped() {
+        warnings.push(Warning {
+            origin: home.config_file().display().to_string(),
+            key: "cost.day_usd".to_owned(),
+            message: "is not set, because this file is missing or empty: nothing limits what models cost; \
+                      write `day_usd = 5.0` below [cost] (where there is no file, `agent-daemon init` makes it so)"
+                .to_owned(),
+        });
+    }
     warnings.extend(validate::warnings(&config, is_paid, &origin));
     warnings.extend(of_models);
     let notes = validate::notes(&config);
@@ -194,7 +204,7 @@ pub fn load_config(home: &Home, env: &Environment) -> Result<Config, Error> {
     Ok(layers.config)
 }
 
-/// Returns the names of the providers that a start would load, and who says so.
+/// Returns the names of the providers that a start would load, and the reason.
 ///
 /// # Errors
 /// As [`load`], without those of providers.

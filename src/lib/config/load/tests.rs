@@ -48,6 +48,20 @@ impl Place {
 }
 
 #[test]
+fn a_model_that_costs_without_a_file_that_could_limit_it_is_told() {
+    let told = |text: &str, env: &[(&str, &str)]| {
+        let loaded = Place::new(text).load(env).expect("good");
+        let of_cost = |warning: &&Warning| warning.key == "cost.day_usd";
+        loaded.warnings.iter().filter(of_cost).count()
+    };
+    let key = [("ANTHROPIC_API_KEY", "sk-not-a-key")];
+    assert_eq!(told("# nothing\n", &key), 1);
+    assert_eq!(told("", &[]), 0, "offline costs nothing");
+    assert_eq!(told("[cost]\nday_usd = 1.0\n", &key), 0);
+    assert_eq!(told("[agent]\nname = \"Ada\"\n", &key), 0, "their wish");
+}
+
+#[test]
 fn a_file_that_is_gone_or_empty_while_its_settings_are_in_force_is_an_error() {
     let place = Place::new("[agent]\nname = \"Ada\"\n");
     let path = place.0.path().join("agent.toml");

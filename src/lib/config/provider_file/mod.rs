@@ -1,4 +1,4 @@
-//! `providers.d/NAME.toml`: who serves models, and the models by name.
+//! `providers.d/NAME.toml`: a model server, and its models by name.
 //!
 //! ```toml
 //! type = "anthropic"
@@ -53,7 +53,7 @@ pub struct OAuth {
     pub token_url: String,
     /// Who we are there: what the user was given when they registered their own application.
     pub client_id: String,
-    /// What is asked for, words with spaces between them.
+    /// The requested scope, words separated by spaces.
     pub scope: Option<String>,
     /// The port of 127.0.0.1 that the issuer sends the browser back to; `None` = any.
     pub redirect_port: Option<u16>,
@@ -122,7 +122,7 @@ pub struct Model {
     pub vision: bool,
     /// Whether it is asked to think before it answers; default false.
     pub thinking: bool,
-    /// Whether it can call tools; default true. Without, what tools did is told to it in words.
+    /// Whether it can call tools; default true. If not, earlier tool calls are shown to it as text.
     pub tools: bool,
     /// Models to try in order when it fails; default none.
     pub fallbacks: Vec<String>,
@@ -210,7 +210,7 @@ impl Models {
         answers.map(|model| model.name.as_str())
     }
 
-    /// Returns the models that answer something by themselves: `primary`, those of `[routing]`, and their fallbacks.
+    /// Returns the models in use: `primary`, those of `[routing]`, and their fallbacks.
     pub fn in_use(&self) -> impl Iterator<Item = &Arc<Model>> {
         let mut names = vec![self.primary.clone()];
         names.extend(self.routing.values().cloned());
@@ -443,7 +443,7 @@ impl Models {
 }
 
 impl Model {
-    /// Returns whether it only puts recordings into words: it has a price for that and none for tokens.
+    /// Returns whether it only transcribes recordings: it has a price for that and none for tokens.
     pub fn is_for_speech(&self) -> bool {
         self.rates.is_none() && self.cost_per_minute.is_some()
     }

@@ -1,4 +1,4 @@
-//! One provider file as it is written, and what it means.
+//! Parses a provider file.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -10,10 +10,10 @@ use super::{Model, OAuth, Provider, ProviderType, Ttl};
 use crate::config::error::Error;
 use crate::config::home::Home;
 use crate::config::key_names;
-use crate::config::key_names::UnknownKey;
+use crate::config::key_names::{UnknownKey, edits};
 use crate::config::toml_file::TomlFile;
 use crate::config::validate::{Warning, is_amount, is_http, is_private_way, is_variable};
-use crate::config::vendors::vendor;
+use crate::config::vendors::{VENDORS, vendor};
 
 /// The file.
 #[derive(Serialize, Deserialize)]
@@ -111,7 +111,19 @@ fn missing(home: &Home, name: &str) -> Error {
     Error::NoProviderFile {
         name: crate::text::visible(name),
         file: home.providers_dir().join(format!("{name}.toml")),
+        meant: meant(home, name),
     }
+}
+
+/// Returns the provider, one with a file or a built-in one, that was probably meant by `name`.
+fn meant(home: &Home, name: &str) -> Option<String> {
+    let written = name.trim_end_matches(".toml").to_lowercase();
+    let built_in = VENDORS.iter().map(|vendor| vendor.name.to_owned());
+    let files = super::present(home).unwrap_or_default();
+    let known = built_in.chain(["offline".to_owned()]).chain(files);
+    let nearest = known.map(|known| (edits(&written, &known.to_lowercase()), known));
+    let (far, nearest) = nearest.min()?;
+    (far <= written.chars().count() / 4).then_some(nearest)
 }
 
 /// Returns whether a provider can be called so: its file is.

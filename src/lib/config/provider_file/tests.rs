@@ -272,6 +272,12 @@ fn a_missing_file_and_a_missing_primary_name_the_next_step() {
         "providers.d/a.toml: the provider file is missing (`providers.load` names `a`) | \
          create providers.d/a.toml (examples are beside it) or take `a` out of `providers.load`",
     );
+    refused(
+        &[("antropic", "")],
+        "",
+        "providers.d/antropic.toml: the provider file is missing (`providers.load` names `antropic`; did you mean `anthropic`?) | \
+         write `anthropic` instead of `antropic` in `providers.load`, then `agent-daemon check`",
+    );
     let other = ANTHROPIC.replace("primary", "other");
     refused(
         &[("a", &other)],

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, expecting = "a table")]
 pub struct Callback {
-    /// Where it is told by `POST`: `https://`, or `http://` on this machine; default empty: nobody is.
+    /// The address for the `POST` requests: `https://`, or `http://` on this machine; default empty: no requests.
     pub url: String,
     /// The name of the secret that is sent as a bearer token; default empty: none.
     pub token_env: String,

@@ -1,4 +1,4 @@
-//! `[channels.NAME]`: channels that are processes of their own; and what is the same for them and for Telegram.
+//! `[channels.NAME]`: channels that are separate processes, and the settings that they share with Telegram.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ pub struct Channel {
     pub allow_from: Vec<String>,
     /// Whether an answer is shown while it is written: `off` (default) or `edit`.
     pub stream: Stream,
-    /// Whether what the agent says in addition to calls of tools is a separate message, before they run; default false.
+    /// Whether text together with tool calls is sent as a separate message before they run; default false.
     pub interim: bool,
     /// Whether the channel is notified that an answer is being written; default true.
     pub typing: bool,
@@ -30,11 +30,11 @@ pub struct Channel {
     pub reply_to_mode: ReplyTo,
     /// The emoji put on a message that waits behind a turn; empty = none; default `👀`.
     pub ack_reaction: String,
-    /// Which groups are heard; default `allowlist`.
+    /// Which groups are read; default `allowlist`.
     pub group_policy: GroupPolicy,
     /// Names by which it is called in groups; default none. They are whole words, in any letter case.
     pub aliases: Vec<String>,
-    /// The groups that are heard, by chat id; default none.
+    /// The groups that are read, by chat id; default none.
     pub groups: BTreeMap<String, Group<String>>,
 }
 
@@ -84,7 +84,7 @@ pub struct GroupRules {
 pub struct Display {
     /// Whether an answer is shown while it is written.
     pub stream: Stream,
-    /// Whether what is said in addition to calls of tools is a separate message.
+    /// Whether text together with tool calls is sent as a separate message.
     pub interim: bool,
     /// Whether "typing" is shown.
     pub typing: bool,
@@ -140,7 +140,7 @@ impl Config {
         }
     }
 
-    /// Returns those whom the settings let in, in addition to the owners.
+    /// Returns the ids that the settings let in, in addition to the owners.
     pub fn allowed(&self) -> Vec<Address> {
         let numbered = self
             .telegram
@@ -180,7 +180,7 @@ impl Config {
         channel == NUMBERED || self.channels.contains_key(channel)
     }
 
-    /// Returns who may speak in the group `chat` of `channel`; `None` when it is not heard.
+    /// Returns who may speak in the group `chat` of `channel`; `None` when it is not read.
     pub fn group(&self, channel: &str, chat: &str) -> Option<GroupRules> {
         if channel == NUMBERED {
             let group = self.telegram.groups.get(chat)?;

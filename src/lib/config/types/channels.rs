@@ -1,4 +1,4 @@
-//! `[telegram]` and `[http]`: the doors.
+//! `[telegram]` and `[http]`.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::Hook;
+use crate::text::HostPort;
 
 /// `[telegram]`
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -26,7 +27,7 @@ pub struct Telegram {
     pub allow_from: Vec<i64>,
     /// Whether an answer is shown while it is written; default `off`.
     pub stream: Stream,
-    /// Whether what the agent says in addition to calls of tools is a separate message, before they run; default false.
+    /// Whether text together with tool calls is sent as a separate message before they run; default false.
     pub interim: bool,
     /// Whether "typing" is shown while it works; default true.
     pub typing: bool,
@@ -40,12 +41,12 @@ pub struct Telegram {
     pub reply_to_mode: ReplyTo,
     /// The emoji put on a message that waits behind a turn; empty = none; default `👀`.
     pub ack_reaction: String,
-    /// Which groups are heard; default `allowlist`.
+    /// Which groups are read; default `allowlist`.
     pub group_policy: GroupPolicy,
     /// Names by which it is called in groups, in addition to its @username; default none. They are whole
     /// words, in any letter case.
     pub aliases: Vec<String>,
-    /// The groups that are heard, by chat id (`-100…`, in quotes); default none.
+    /// The groups that are read, by chat id (`-100…`, in quotes); default none.
     pub groups: BTreeMap<String, Group>,
 }
 
@@ -105,15 +106,7 @@ impl Telegram {
 }
 
 fn is_loopback(authority: &str) -> bool {
-    let host = authority
-        .rsplit_once(':')
-        .filter(|(_, port)| port.parse::<u16>().is_ok())
-        .map_or(authority, |(host, _)| host);
-    host == "localhost"
-        || host
-            .trim_matches(['[', ']'])
-            .parse::<std::net::IpAddr>()
-            .is_ok_and(|address| address.is_loopback())
+    HostPort::parse(authority).is_some_and(|read| read.is_loopback())
 }
 
 /// Who may write to the bot directly.
@@ -157,7 +150,7 @@ pub enum ReplyTo {
     All,
 }
 
-/// Which groups are heard.
+/// Which groups are read.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum GroupPolicy {
@@ -168,7 +161,7 @@ pub enum GroupPolicy {
     Disabled,
 }
 
-/// `[telegram.groups."ID"]`, `[channels.NAME.groups."ID"]`: a group that is heard.
+/// `[telegram.groups."ID"]`, `[channels.NAME.groups."ID"]`: a group that is read.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, expecting = "a table")]
 pub struct Group<Id = i64> {
@@ -268,10 +261,9 @@ impl Http {
                 .starts_with('/')
                 .then(|| Listen::Unix(PathBuf::from(path)));
         }
-        let (host, port) = self.listen.rsplit_once(':')?;
-        let good =
-            !host.is_empty() && !host.contains(char::is_whitespace) && port.parse::<u16>().is_ok();
-        good.then(|| Listen::Tcp(self.listen.clone()))
+        let HostPort { host, port } = HostPort::parse(&self.listen)?;
+        let is_good = port.is_some() && !host.is_empty() && !host.contains(char::is_whitespace);
+        is_good.then(|| Listen::Tcp(self.listen.clone()))
     }
 }
 

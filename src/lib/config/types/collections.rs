@@ -1,4 +1,4 @@
-//! `[memory.collections]`: what many share, in databases of PostgreSQL.
+//! `[memory.collections]`: shared documents in PostgreSQL databases.
 
 use serde::{Deserialize, Serialize};
 
@@ -16,7 +16,7 @@ pub struct Collection {
     pub recall: bool,
 }
 
-/// For whom a collection is searched.
+/// The people for whom a collection is searched.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Readers {

@@ -8,12 +8,12 @@ use crate::config::Model;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, expecting = "a table")]
 pub struct Compaction {
-    /// Where the numbers come from that are not set here; default `standard`.
+    /// The defaults of the settings that are not set here; default `standard`.
     pub preset: Preset,
     /// The size at which a conversation is compacted; default 0: the preset's. A model's own
     /// `compact_at` wins, and no conversation outgrows its model's window.
     pub compact_at: u64,
-    /// How much stays as it was said: `fraction:F` of the messages, `window:F` of the model's window,
+    /// How much stays verbatim: `fraction:F` of the messages, `window:F` of the model's window,
     /// or `tokens:N`; default: the preset's.
     pub keep: Option<Keep>,
     /// Whether the model is asked to keep what matters before it is summarized; default true.
@@ -50,7 +50,7 @@ pub enum Preset {
     Jarvis,
 }
 
-/// How much of a conversation stays as it was said.
+/// How much of a conversation stays verbatim.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Keep {
     /// This share of its messages.
@@ -100,7 +100,7 @@ impl<'de> Deserialize<'de> for Keep {
     }
 }
 
-/// What compaction goes by for one model; tokens.
+/// The limits of compaction for one model; tokens.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Thresholds {
     /// From here on the model is asked to keep what matters.

@@ -9,7 +9,7 @@ use super::session::TimeOfDay;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, expecting = "a table")]
 pub struct Heartbeat {
-    /// How often to look at HEARTBEAT.md, `1m` to `24h`; default `30m`.
+    /// The interval of heartbeats, `1m` to `24h`; default `30m`.
     pub every: Every,
     /// Begin of the hours in which the agent speaks unasked, `HH:MM` in its zone: it wakes, and what was missed is
     /// made up for; default `08:00`.

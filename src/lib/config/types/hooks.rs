@@ -1,4 +1,4 @@
-//! `[http.hooks.NAME]`: other programs tell of events by `POST /hooks/NAME`.
+//! `[http.hooks.NAME]`: other programs report events with `POST /hooks/NAME`.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,7 +9,7 @@ pub struct Hook {
     /// The name of the variable, credential or `.env` entry with the secret of this webhook; empty (default) stands
     /// for `AGENT_HOOK_NAME`.
     pub secret_env: String,
-    /// The words of the event: `{repository.name}` is a value of what was sent, `{}` all of it, `{@x-github-event}` a
+    /// The text of the event: `{repository.name}` is a value of the request body, `{}` the whole body, `{@x-github-event}` a
     /// header; default `{}`.
     pub template: String,
     /// What becomes of it; default `reply`.

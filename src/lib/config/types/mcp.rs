@@ -1,4 +1,4 @@
-//! `[mcp]`: servers that bring tools of their own.
+//! `[mcp]`: tool servers.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -34,9 +34,9 @@ pub struct McpServer {
     pub client_secret_env: String,
     /// The port of 127.0.0.1 that the browser comes back to, when `client_id` was made with one; default any.
     pub redirect_port: u16,
-    /// Where one signs in for `url`, when that is not a public address or the server does not say it; default none.
+    /// The authorization server for `url`, if the server does not announce it or its address is not public; default none.
     pub issuer: String,
-    /// Where the program may connect to, as `tools.exec.network` says it of commands; default nowhere.
+    /// The hosts to which the program may connect, as in `tools.exec.network`; default none.
     pub network: Network,
     /// Files and directories in addition to the system's that the program may read, absolute paths; default none.
     pub reads: Vec<PathBuf>,

@@ -81,7 +81,7 @@ pub struct Config {
     pub subagents: Subagents,
     /// The receiver of the result of each message.
     pub callback: Callback,
-    /// The agent that comes back by itself.
+    /// The heartbeat.
     pub heartbeat: Heartbeat,
     /// Tool servers.
     pub mcp: Mcp,
@@ -348,7 +348,7 @@ pub struct Memory {
     pub embeddings: Embeddings,
     /// What goes before a message.
     pub recall: Recall,
-    /// Whether the model of `[routing] consolidation` reads notes that changed for facts, in addition to the rules; default false.
+    /// Whether the model of `[routing] consolidation` reads changed notes, in addition to the rules; default false.
     pub notes_by_model: bool,
     /// What a search uses; default `auto`.
     pub strategy: SearchStrategy,
@@ -376,7 +376,7 @@ pub enum SearchStrategy {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, expecting = "a table")]
 pub struct Recall {
-    /// How it is told; default `structured`.
+    /// The form of the memories; default `structured`.
     pub synthesis: Synthesis,
     /// Whether a fact says where it is from; default `natural`.
     pub fact_format: FactFormat,
@@ -437,7 +437,7 @@ impl Default for RecallWeights {
     }
 }
 
-/// How a fact stands before a message.
+/// The form of a fact before a message.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FactFormat {
@@ -448,7 +448,7 @@ pub enum FactFormat {
     Compact,
 }
 
-/// How the memories before a message are told.
+/// The form of the memories before a message.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Synthesis {
@@ -497,9 +497,9 @@ pub struct Subagents {
     /// The tools that no sub-agent may use, in addition to `sessions_spawn`; default what is heard by others or comes back by
     /// itself.
     pub deny: Vec<String>,
-    /// Seconds one may take when nothing is said of it, at least 1; default 600.
+    /// The default time-out, seconds, at least 1; default 600.
     pub timeout_secs: u64,
-    /// The most that may be said, seconds; default 1800.
+    /// The maximum time-out that may be set, seconds; default 1800.
     pub max_timeout_secs: u64,
     /// Model calls one may make, at least 1; the agent may say fewer; default 50.
     pub max_turns: u32,
@@ -540,7 +540,7 @@ pub struct Backup {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, expecting = "a table")]
 pub struct Log {
-    /// The least serious entry that is kept; default `info`; `-v` and `-q` win on the terminal.
+    /// The lowest level that is logged; default `info`; `-v` and `-q` take precedence on the terminal.
     pub level: Level,
     /// Days a file in `state/logs` is kept, at least 1; default 14.
     pub keep_days: u32,

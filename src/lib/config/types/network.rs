@@ -6,6 +6,8 @@ use serde::de::{Error, MapAccess, Visitor};
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::text::HostPort;
+
 /// `tools.exec.network` and `mcp.servers.NAME.network`: `false`, `true` or a table with `allow`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Network {
@@ -43,13 +45,8 @@ fn is_host(entry: &str) -> bool {
     if entry.parse::<std::net::Ipv6Addr>().is_ok() {
         return true;
     }
-    let (host, port) = match entry.rsplit_once(':') {
-        Some((host, port)) if !port.contains(']') => (host, Some(port)),
-        _ => (entry, None),
-    };
-    let is_port = |port: &str| {
-        port.bytes().all(|byte| byte.is_ascii_digit())
-            && port.parse().is_ok_and(|port: u16| port > 0)
+    let Some(read) = HostPort::parse(entry).filter(|read| read.port != Some(0)) else {
+        return false;
     };
     let is_name = |name: &str| {
         let is_label = |label: &str| {
@@ -63,12 +60,7 @@ fn is_host(entry: &str) -> bool {
             .split('.')
             .all(is_label)
     };
-    let is_v6 = |host: &str| {
-        host.strip_prefix('[')
-            .and_then(|host| host.strip_suffix(']'))
-            .is_some_and(|host| host.parse::<std::net::Ipv6Addr>().is_ok())
-    };
-    port.is_none_or(is_port) && (is_name(host.strip_prefix("*.").unwrap_or(host)) || is_v6(host))
+    is_name(read.host.strip_prefix("*.").unwrap_or(read.host)) || read.is_bracketed()
 }
 
 impl Serialize for Network {

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, expecting = "a table")]
 pub struct Owner {
-    /// The channels for events, notices, questions and jobs that have no chat of their own, the first that is on and has an
-    /// owner; default none: where the owner was last heard.
+    /// The channels for events, notices, questions and jobs without their own chat; the first enabled one with an
+    /// owner is used; default none: where the owner wrote last.
     pub notify: Vec<String>,
 }

@@ -1,4 +1,4 @@
-//! `[session]`: which messages share a conversation, and when one is over.
+//! `[session]`: which messages share a conversation, and when a conversation ends.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ pub struct Session {
     pub dm_scope: DmScope,
     /// Which group messages share a conversation; default `chat`.
     pub group_scope: GroupScope,
-    /// When a person's message begins a new conversation by itself; default `never`.
+    /// When a person's message starts a new conversation automatically; default `never`.
     pub reset: Reset,
     /// The time of day, `HH:MM` in the agent's zone, after which `daily` begins a new one; default `04:00`.
     pub reset_at: TimeOfDay,
@@ -23,7 +23,7 @@ pub struct Session {
     pub idle_minutes: u64,
     /// The same for single kinds of conversations.
     pub reset_for: ResetFor,
-    /// Turns of the old conversation that a new one begins with, when it began by itself, at most
+    /// Turns of the old conversation that an automatically started one begins with, at most
     /// [`MAX_CARRIED`]; default 0.
     pub carry_turns: usize,
     /// Person to the ids (`channel:id`) that are the same person; default none.
@@ -49,7 +49,7 @@ impl Default for Session {
 }
 
 impl Session {
-    /// Returns when a conversation of this kind starts over by itself.
+    /// Returns when a conversation of this kind expires.
     pub fn reset_of(&self, kind: KeyKind) -> Reset {
         let own = match kind {
             KeyKind::Dm => self.reset_for.dm,

@@ -1,4 +1,4 @@
-//! `[tools]`: what the agent may do. `[media]`: the programs that listen for it.
+//! `[tools]`: what the agent may do. `[media]`: received files and speech programs.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -21,7 +21,7 @@ pub struct Tools {
     /// (`"example.org"`, `"*.example.org"`), as `tools.exec.policy` says it of commands; default `sandboxed` for
     /// each.
     pub policies: BTreeMap<String, Policy>,
-    /// Hosts whose words count as yours when a command or a page reads them, `HOST` or `*.SUFFIX`, such as that of your
+    /// Hosts whose content is trusted when a command or `web_fetch` reads it, `HOST` or `*.SUFFIX`, such as that of your
     /// own code; default none.
     pub trusted_hosts: Vec<String>,
     /// Commands.
@@ -51,7 +51,7 @@ impl Default for Tools {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, expecting = "a table")]
 pub struct Web {
-    /// Hosts that pages are read from wherever they are, `HOST` or `HOST:PORT`, such as those of your own
+    /// Hosts whose pages may be read at any address, `HOST` or `HOST:PORT`, such as those of your own
     /// network; default none.
     pub allow: Vec<String>,
     /// The ports that pages are read from, 1 to 65535; default 80, 443, 8080, 8443.
@@ -142,7 +142,7 @@ pub struct Pattern {
     pub policy: Policy,
 }
 
-/// Whether a tool runs. The wall around commands stands whatever this says.
+/// Whether a tool runs. The sandbox applies in any case.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Policy {
@@ -175,15 +175,14 @@ pub enum Sandbox {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, expecting = "a table")]
 pub struct Media {
-    /// The program that puts a recording into words, and its arguments: `{file}` in them is the
-    /// recording, standard output is the words. It goes before the model of
-    /// `routing.speech_to_text`; default none.
+    /// The program that transcribes recordings, and its arguments: `{file}` is the recording, standard output the
+    /// transcription. It takes precedence over `routing.speech_to_text`; default none.
     pub transcribe: Vec<String>,
     /// Files and directories in addition to the system's that this program may read, absolute paths; default
     /// none.
     pub transcribe_reads: Vec<PathBuf>,
-    /// The program that speaks, and its arguments: `{text}` in them is a file with the words, `{out}` the file that it
-    /// leaves (OGG with Opus, MP3 or M4A). It goes before the model of `routing.text_to_speech`; default none.
+    /// The program that synthesizes speech, and its arguments: `{text}` is a file with the text, `{out}` the file to
+    /// write (OGG with Opus, MP3 or M4A). It takes precedence over `routing.text_to_speech`; default none.
     pub speak: Vec<String>,
     /// Files and directories in addition to the system's that this program may read, absolute paths; default
     /// none.

@@ -1,4 +1,4 @@
-//! `[channels.NAME]`: names and ids that can be what they say, and what is probably not meant.
+//! `[channels.NAME]`: checks names and ids, and finds probable mistakes.
 
 use crate::config::key_names;
 use crate::config::types::{Channel, Config, DmPolicy, Stream};

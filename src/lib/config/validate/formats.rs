@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use crate::text::HostPort;
+
 pub(super) const NO_VARIABLE: &str =
     "expected the NAME of a variable; the secret itself belongs in .env";
 
@@ -23,23 +25,12 @@ pub(in crate::config) fn is_http(url: &str) -> bool {
 
 /// `HOST` or `HOST:PORT`, as an address names them.
 pub(super) fn is_host(entry: &str) -> bool {
-    let (host, port) = match entry.rsplit_once(':') {
-        Some((host, port)) if !port.contains(']') => (host, port),
-        _ => (entry, "1"),
+    let is_name = |host: &str| {
+        let is_letter = |c: char| c.is_alphanumeric() || "-._".contains(c);
+        !host.is_empty() && host.chars().all(is_letter)
     };
-    let address = host
-        .strip_prefix('[')
-        .and_then(|rest| rest.strip_suffix(']'));
-    let good = match address {
-        Some(address) => address.parse::<std::net::Ipv6Addr>().is_ok(),
-        None => {
-            !host.is_empty()
-                && host
-                    .chars()
-                    .all(|c| c.is_alphanumeric() || "-._".contains(c))
-        }
-    };
-    good && port.parse::<u16>().is_ok_and(|port| port > 0)
+    HostPort::parse(entry)
+        .is_some_and(|read| read.port != Some(0) && (is_name(read.host) || read.is_bracketed()))
 }
 
 /// Where a token may be sent: nobody reads along.
@@ -48,13 +39,8 @@ pub(in crate::config) fn is_private_way(url: &str) -> bool {
         return is_http(url);
     };
     let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
-    // Nothing but digits: in `localhost:x@elsewhere` the host is elsewhere.
-    let digits = |port: &str| !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
-    let name = host
-        .rsplit_once(':')
-        .filter(|(_, port)| digits(port))
-        .map_or(host, |(name, _)| name);
-    is_http(url) && ["127.0.0.1", "localhost", "[::1]"].contains(&name)
+    let is_here = |host: &str| ["127.0.0.1", "localhost", "[::1]"].contains(&host);
+    is_http(url) && HostPort::parse(host).is_some_and(|read| is_here(read.host))
 }
 
 /// A name and not, by a slip of the clipboard, a token: those have `:` or `-` or begin with a digit.

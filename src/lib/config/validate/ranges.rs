@@ -484,7 +484,7 @@ fn memory(memory: &Memory) -> Vec<Rule> {
     ]
 }
 
-/// What a tool server may be called, in words.
+/// The valid names of tool servers, in words.
 pub const SERVER_NAME: &str =
     "a server is called by a letter, then letters, digits or `_`, at most 24 in all";
 

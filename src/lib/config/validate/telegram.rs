@@ -1,4 +1,4 @@
-//! `[telegram]`: ids that are of the wrong kind, and a bot that anybody may write to.
+//! `[telegram]`: finds ids of the wrong kind, and a bot to which anybody may write.
 
 use crate::config::key_names;
 use crate::config::types::{Config, DmPolicy};

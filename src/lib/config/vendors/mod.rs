@@ -1,5 +1,5 @@
-//! The vendors whose key alone is enough: what loads them is built in. It is also the example that `init` writes
-//! next to the settings, so that both say the same.
+//! The vendors that need only a key: their provider files are built in. `init` writes the same files as examples next to the
+//! settings.
 
 use super::key_names::edits;
 use super::provider_file;

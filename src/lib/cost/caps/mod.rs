@@ -1,14 +1,14 @@
-//! The limits a call is checked against before it is made, in the transaction that reserves it: so that
-//! parallel payers cannot exceed one together.
+//! The limits that a call is checked against in the transaction that reserves it, so that parallel calls cannot exceed a
+//! limit together.
 //!
-//! | limit | what is summarized |
+//! | limit | what is summed |
 //! |---|---|
-//! | `day_usd`, `month_usd` | everything since the local midnight, or the first of the month |
-//! | `session_usd` | the session and the sub-agents it sent; not what is remembered of it |
-//! | `message_usd` | the run of the message: its sub-agents and their reports pay for it too |
+//! | `day_usd`, `month_usd` | everything since the local midnight, or the first of the month; calls made for others than the owner leave the last fifth of it |
+//! | `session_usd` | the session and its sub-agents; not consolidation and search vectors |
+//! | `message_usd` | the run of the message, including its sub-agents and their reports |
 //! | `job_usd` and a job's `budget_usd` | the run of the job, likewise |
 //! | a sub-agent's `budget_usd` | its own session |
-//! | a tool server's `sampling_usd` | what it asked of models in one run |
+//! | a tool server's `sampling_usd` | its sampling requests in one run |
 
 use rusqlite::{Connection, ToSql};
 
@@ -17,6 +17,9 @@ use super::rates;
 use super::rates::{nano, usd};
 use crate::config::Cost;
 use crate::db::Statements;
+
+/// What others than the owner may have of a day's and a month's limit: whoever spends all of it would silence the owner, too.
+const PART_OF_OTHERS: f64 = 0.8;
 
 /// Why a call may not be made.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -46,7 +49,7 @@ pub enum Refusal {
     },
     /// A cap is set and the model has no price.
     #[error(
-        "the model {model} has no price, so no limit could be kept; write its price, or for a free one: {line}"
+        "the model {model} has no price, so no limit can be enforced; set its price, or for a free model: {line}"
     )]
     Unpriced {
         /// The model.
@@ -203,6 +206,14 @@ fn limits<'a>(
     let since = |begin| Scope::Between(begin, spans.until);
     let (since_day, since_month) = (since(spans.day), since(spans.month));
     let (budget, share) = budgets(call);
+    let (day, month, part) = match call.of_others {
+        true => (
+            "80 % of [cost] day_usd",
+            "80 % of [cost] month_usd",
+            PART_OF_OTHERS,
+        ),
+        false => ("[cost] day_usd", "[cost] month_usd", 1.0),
+    };
     let cap = |period, (setting, file), limit, scope| Cap {
         period,
         setting,
@@ -215,11 +226,11 @@ fn limits<'a>(
         _ => ("sub-agent", ("budget_usd", "the call of sessions_spawn")),
     };
     [
-        cap("day", ("[cost] day_usd", settings), caps.day_usd, since_day),
+        cap("day", (day, settings), caps.day_usd * part, since_day),
         cap(
             "month",
-            ("[cost] month_usd", settings),
-            caps.month_usd,
+            (month, settings),
+            caps.month_usd * part,
             since_month,
         ),
         cap(

@@ -24,6 +24,7 @@ struct Call<'a> {
     session: &'a str,
     budget: Option<f64>,
     share: Option<f64>,
+    of_others: bool,
 }
 
 fn call<'a>(source: &'static str, run: &'a str, session: &'a str) -> Call<'a> {
@@ -33,6 +34,7 @@ fn call<'a>(source: &'static str, run: &'a str, session: &'a str) -> Call<'a> {
         session,
         budget: None,
         share: None,
+        of_others: false,
     }
 }
 
@@ -108,7 +110,26 @@ fn new_call(call: Call<'_>, bound: Option<i64>) -> NewCall {
         bound,
         budget_usd: call.budget,
         share_usd: call.share,
+        of_others: call.of_others,
     }
+}
+
+#[tokio::test]
+async fn others_leave_the_last_fifth_to_the_owner() {
+    let house = House::new();
+    let caps = Cost {
+        day_usd: 0.10,
+        ..Cost::default()
+    };
+    let guest = Call {
+        of_others: true,
+        ..call("telegram", "r", "eve")
+    };
+    let why = "day: 80 % of [cost] day_usd".to_owned();
+    assert_eq!(house.cents(&caps, guest).await, (8, why));
+    let owner = call("telegram", "r2", "ada");
+    let why = "day: [cost] day_usd".to_owned();
+    assert_eq!(house.cents(&caps, owner).await, (2, why));
 }
 
 #[tokio::test]

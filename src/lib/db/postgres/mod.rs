@@ -1,7 +1,7 @@
-//! PostgreSQL, for what many share: an address without a secret in it, and a connection whose every call ends in time.
+//! PostgreSQL, for collections: an address without a password, and a connection with a time-out for every call.
 //!
-//! The connection lives on a runtime of its own, of one thread: callers wait. One that failed or was too slow is
-//! to be dropped: what the server still sends belongs to nobody.
+//! The connection has its own runtime with one thread; callers wait. A connection that failed or was too slow must be
+//! dropped, because the rest of its answer belongs to no request.
 
 mod tls;
 

@@ -1,5 +1,5 @@
-//! Daylight saving time (DST): what a crontab line does when the clock is set ahead, which skips times, and when it is set
-//! back, which repeats them. The rules stand in the header of the folder.
+//! Daylight saving time (DST): what a crontab line does when the clock is set forward, which skips times, and when it is set
+//! back, which repeats them. `mod.rs` has the rules.
 
 use chrono::{DateTime, LocalResult, NaiveDateTime, TimeZone};
 use chrono_tz::{GapInfo, Tz};

@@ -1,4 +1,4 @@
-//! Random crontab lines against two others who know when they come: croner, and a walk over every minute.
+//! Compares random crontab lines with two other implementations: croner, and a walk over every minute.
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::LazyLock;

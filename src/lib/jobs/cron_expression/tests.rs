@@ -477,7 +477,7 @@ fn a_day_that_no_year_has_is_refused() {
     for line in ["0 0 30 2 *", "0 0 31 feb,apr,jun,sep,nov *", "0 0 31 2 */2"] {
         refused(
             line,
-            &["never comes", "write a day of month that the month has"],
+            &["never occurs", "write a day of month that the month has"],
         );
     }
     days("0 0 29 2 *", &["2028-02-29", "2032-02-29"]);

@@ -1,6 +1,6 @@
 //! Schedules of jobs: once, at an interval, or by a crontab line; and parsing of these times.
 //!
-//! Nothing here asks a clock: every question brings its time along, in milliseconds since 1970 UTC.
+//! Nothing here reads a clock: every call has its time as an argument, in milliseconds since 1970 UTC.
 
 use std::collections::VecDeque;
 

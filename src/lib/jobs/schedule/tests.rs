@@ -1,4 +1,4 @@
-//! What comes next and what was missed; moments, intervals and zones as people write them.
+//! Next and missed times; times, intervals and zones as people write them.
 
 use chrono_tz::{Africa, America, Australia, Europe};
 use proptest::prelude::*;

@@ -1,5 +1,5 @@
-//! Streams of events: the one that carries an answer, taken up again where it broke off, and the one on which the server
-//! speaks by itself.
+//! Event streams: the one that carries an answer, resumed where it was interrupted, and the one with messages that the
+//! server sends unasked.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -169,7 +169,7 @@ impl Shared {
 }
 
 fn flood() -> Error {
-    Error::Protocol("it floods us with messages that nobody asked for".to_owned())
+    Error::Protocol("it floods the agent with messages that nobody requested".to_owned())
 }
 
 /// Listens to what the server says by itself: that its tools changed, or that it forgot the session.

@@ -1,12 +1,11 @@
-//! A server that runs elsewhere, at the address that the owner wrote: each message is a POST, its answer
-//! JSON or a stream of events (Streamable HTTP). No redirects: an answer from elsewhere is not the
-//! answer we asked for.
+//! A remote server, at the address that the owner wrote: each message is a POST, its answer JSON or a stream of events
+//! (Streamable HTTP). Redirects are not followed.
 //!
 //! ```text
 //! POST   a message                     ← JSON, or events up to the answer
-//! GET    Last-Event-ID: what was last  ← the rest of a stream that broke off
-//! GET                                  ← what the server says by itself, while the session lasts
-//! DELETE                                 the session is over
+//! GET    Last-Event-ID: the last id    ← the rest of an interrupted stream
+//! GET                                  ← messages that the server sends unasked, during the session
+//! DELETE                                 the session has ended
 //! ```
 
 mod events;

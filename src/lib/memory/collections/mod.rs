@@ -1,12 +1,12 @@
-//! Collections: documents that many share, in a PostgreSQL with pgvector that somebody operates.
+//! Collections: shared documents, in a PostgreSQL server with pgvector.
 //!
 //! ```text
 //! directories of several hosts → fill/   listing (what changed?) → the chunks of `memory/index` → the tables of schema.sql
 //! query → search  chunks by words and by vectors, from the server → the ranker of `memory/index` → Hit
 //! ```
-//! Each collection is a schema `collection_NAME` (store.rs). Who sees which scope is up to the server: row level security.
-//! Their words are other people's: anyone who shows them marks them as untrusted. A server that is slow or away holds nobody:
-//! it has a few seconds, then it is left alone for a while, and the answer says what was not searched.
+//! Each collection is a schema `collection_NAME` (store.rs). The server controls who sees which scope, by row level security.
+//! The texts are other people's: callers mark them as untrusted. A slow or unreachable server delays nothing: after a few
+//! seconds it is skipped for a while, and the answer says what was not searched.
 
 pub mod fill;
 mod search;
@@ -145,7 +145,7 @@ impl Error {
 }
 
 impl Error {
-    /// Returns true when nobody answers, or not in time.
+    /// Returns true when the server does not answer in time.
     pub fn is_unreachable(&self) -> bool {
         matches!(
             self,
@@ -202,7 +202,7 @@ pub fn open(
     Ok(store)
 }
 
-/// Searches one collection after another, or the same repeatedly.
+/// Searches one collection after another, or the same one several times.
 pub struct Searcher {
     embedder: QueryEmbedder,
     words: Words,

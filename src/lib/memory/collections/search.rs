@@ -1,4 +1,4 @@
-//! Searches a collection: the server brings candidates, by words and by vectors; the ranker of the own index orders them.
+//! Searches a collection: the server selects candidates by words and by vectors; the ranker of the local index orders them.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;

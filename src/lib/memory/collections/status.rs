@@ -1,11 +1,11 @@
-//! What is known of a collection: for `agent-index status --collection` and the doctor.
+//! The state of a collection, for `agent-index status --collection` and the doctor.
 
 use super::Error;
 use super::store::Store;
 use crate::clock;
 use crate::db::postgres::{Parameter, Row, ServerError, Type};
 
-/// What a collection holds, of what the role sees.
+/// The content of a collection that the role can see.
 #[derive(Debug, Clone, Default, PartialEq, serde::Serialize)]
 pub struct Status {
     /// Its name.
@@ -58,7 +58,7 @@ pub struct Fill {
 }
 
 impl Store {
-    /// Returns what the collection holds.
+    /// Returns the content of the collection.
     ///
     /// # Errors
     /// See [`Error`].

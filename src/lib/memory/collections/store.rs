@@ -1,4 +1,4 @@
-//! A collection that is open: its schema in the database, and what of it is ours.
+//! An open collection: its schema in the database, and what this host has in it.
 
 use std::time::{Duration, Instant};
 
@@ -122,6 +122,21 @@ impl Store {
         work: impl AsyncFnOnce(&Client) -> Result<T, ServerError>,
     ) -> Result<T, Error> {
         self.connection.run(work).map_err(about(&self.name))
+    }
+
+    /// Runs `work` in a transaction that `begin` opens.
+    pub(super) fn transact<T>(
+        &mut self,
+        begin: &str,
+        work: impl AsyncFnOnce(&Client) -> Result<T, ServerError>,
+    ) -> Result<T, Error> {
+        self.run(async |client| {
+            client.batch_execute(begin).await?;
+            let done = work(client).await;
+            let end = if done.is_ok() { "COMMIT" } else { "ROLLBACK" };
+            client.batch_execute(end).await?;
+            done
+        })
     }
 
     /// Returns what `read` makes of each row.

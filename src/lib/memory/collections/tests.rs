@@ -1,4 +1,4 @@
-//! Servers that are away, silent or speak nonsense hold nobody, and no list of hits loses its order.
+//! Unreachable, silent or invalid servers delay nothing, and lists of hits keep their order.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;

@@ -1,4 +1,4 @@
-//! Forgetting: what is named no longer counts, until it is stated again. Who or what is meant says `forget::target`.
+//! Forgetting: a fact or a person is no longer used, until it is stated again. `forget::target` resolves the name.
 
 use rusqlite::TransactionBehavior;
 

@@ -1,7 +1,7 @@
 //! The lease of a span: it is claimed before a model is asked about it, so that no second run does the same.
 //!
-//! A lease ends with its process: that is known by its number and the moment it started (numbers are
-//! used again), on this boot of the machine. Where that cannot be told, after 15 minutes.
+//! A lease ends with its process, which is identified by its id and start time (ids are reused) on this boot of the machine;
+//! if that is not possible, after 15 minutes.
 
 use rusqlite::Row;
 

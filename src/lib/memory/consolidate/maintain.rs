@@ -1,4 +1,4 @@
-//! What keeps the facts in order from day to day.
+//! Regular maintenance of the facts.
 
 use std::path::Path;
 
@@ -23,7 +23,7 @@ const KEEP_SPANS_MS: i64 = 90 * 24 * 3600 * 1000;
 pub struct Upkeep {
     /// Commitments whose time is over.
     pub expired: Vec<Commitment>,
-    /// Facts in addition to which a note still states another value: the newer one counts, the older line is wrong.
+    /// Facts for which a note still states another value: the newer one is used, the older line is wrong.
     pub conflicts: Vec<Conflict>,
     /// Rows about old runs that were deleted.
     pub pruned: usize,
@@ -32,7 +32,7 @@ pub struct Upkeep {
 /// Two values in two notes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Conflict {
-    /// What holds.
+    /// The current value.
     pub current: Fact,
     /// What another line says still.
     pub other: Fact,

@@ -1,17 +1,17 @@
-//! Draws facts from notes and conversations, and keeps each span from being read twice.
+//! Extracts facts from notes and conversations, each span once.
 //!
 //! ```text
 //! notes      stamp, hash → changed? ──────────────────────→ extract → restate (commit) → facts, sources, hash
 //! sessions   watermark → next span  ──→ claim (commit) ───→ extract → restate (commit) → facts, sources, watermark,
 //!                                                                                        release: all or nothing
 //! ```
-//! Notes are read by rules, and so are conversations; the model of `[routing] consolidation`, where that is one
-//! (`offline` is none), adds what they do not see, in notes where the owner says so. After three answers that are none the span is parked: what the
-//! rules found stays, and nothing is tried forever.
+//! Notes and conversations are read by rules. The model of `[routing] consolidation` (unless it is `offline`) adds facts that
+//! the rules do not find; in notes only if the settings say so. After three malformed answers the span is parked: the results
+//! of the rules stay, and no model is asked again.
 //!
-//! Nothing is extracted inside a transaction. The last commit checks that the claim is still ours, and that a file is still
-//! the one that was read last: a run that is killed anywhere may extract a span twice, and commits it once.
-//! `consolidate.lock` keeps two runs from doing the same work side by side.
+//! Nothing is extracted inside a transaction. The last commit checks that the claim is still ours, and that the file is still
+//! the one that was read: a killed run may extract a span twice, but commits it once. `consolidate.lock` prevents two runs
+//! at the same time.
 
 mod forget;
 mod lease;
@@ -55,7 +55,7 @@ pub struct Options<'a> {
     /// Read everything again, as if nothing had been read. Facts that still follow from
     /// their sources stay as they are. A damaged database is set aside and made again.
     pub backfill: bool,
-    /// Write nothing, only say what would change.
+    /// Write nothing, only report what would change.
     pub dry_run: bool,
     /// Have the model read notes, too, when they changed.
     pub notes_by_model: bool,
@@ -67,7 +67,7 @@ pub struct Options<'a> {
 pub struct Means<'a> {
     /// The agent's zone, for days that are named.
     pub zone: Tz,
-    /// Who reads conversations in addition to the rules.
+    /// The model that reads conversations in addition to the rules.
     pub model: Option<&'a mut dyn Model>,
     /// When it is asked.
     pub asks: Asks,
@@ -78,14 +78,14 @@ pub struct Means<'a> {
 pub enum Asks {
     /// As soon as there is enough to read.
     Now,
-    /// When it has ended: one that continues would be asked about repeatedly.
+    /// When it has ended: a model would be called again and again for an open one.
     AtTheEnd,
     /// In another run.
     Later,
 }
 
 impl Means<'_> {
-    /// Returns those that cost nothing.
+    /// Returns the readers that cost nothing.
     pub fn rules(zone: Tz) -> Self {
         Self {
             zone,

@@ -1,4 +1,4 @@
-//! What a file of the workspace states.
+//! The statements of a file in the workspace.
 
 use super::transcripts::{Speaker, Utterance};
 use crate::memory::extract;
@@ -15,9 +15,8 @@ const MAX_CHARS: usize = 50_000;
 
 /// Returns the lines of a note as its owner's words, for a model.
 pub(super) fn lines(file: &Candidate, bytes: &[u8]) -> Vec<Utterance> {
-    let text = String::from_utf8_lossy(bytes);
-    let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
-    let text = workspace::without_template(&file.shown, crate::text::head(text, MAX_CHARS));
+    let text = sources::text_of(bytes);
+    let text = workspace::without_template(&file.shown, crate::text::head(&text, MAX_CHARS));
     let at = sources::time_of(&file.shown, file.stamp);
     (1..)
         .zip(text.lines())
@@ -37,13 +36,12 @@ pub(super) fn lines(file: &Candidate, bytes: &[u8]) -> Vec<Utterance> {
 
 /// Returns what the file states.
 pub(super) fn statements(file: &Candidate, bytes: &[u8]) -> Vec<Statement> {
-    let text = String::from_utf8_lossy(bytes);
-    let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
+    let text = sources::text_of(bytes);
     let claims = match file.source {
-        Source::Item => item(text),
-        Source::Memory if is_of_person(&file.shown) => extract::notes_of_person(text),
+        Source::Item => item(&text),
+        Source::Memory if is_of_person(&file.shown) => extract::notes_of_person(&text),
         Source::Memory | Source::Session | Source::Summary | Source::Fact => {
-            extract::notes(&workspace::without_template(&file.shown, text))
+            extract::notes(&workspace::without_template(&file.shown, &text))
         }
     };
     let at = sources::time_of(&file.shown, file.stamp);
@@ -67,7 +65,7 @@ pub(super) fn statements(file: &Candidate, bytes: &[u8]) -> Vec<Statement> {
 
 /// Returns those of `stated` whose words are still in the file.
 pub(super) fn left_of(mut stated: Vec<Statement>, bytes: &[u8]) -> Vec<Statement> {
-    let text = crate::text::one_line(&String::from_utf8_lossy(bytes));
+    let text = crate::text::one_line(&sources::text_of(bytes));
     stated.retain(|one| text.contains(one.quote.trim_end_matches('…')));
     stated
 }

@@ -1,4 +1,4 @@
-//! What there is and what waits, for people and doctors.
+//! The number of facts and the pending work, for people and for doctor.
 
 use chrono_tz::Tz;
 use rusqlite::Connection;
@@ -14,7 +14,7 @@ use crate::{clock, db};
 /// What there is and what waits.
 #[derive(Debug, Clone, Default, PartialEq, serde::Serialize)]
 pub struct Status {
-    /// Current facts, and those that held once.
+    /// The numbers of current and of former facts.
     pub facts: i64,
     pub former: i64,
     /// Files and conversations that would be read now.

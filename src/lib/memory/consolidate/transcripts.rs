@@ -1,4 +1,4 @@
-//! What the owner, or a guest in their own conversation, and the agent said, and how far it may be read.
+//! The messages of the owner, or of a guest in their own conversation, and of the agent, and how far they may be read.
 
 use std::collections::HashSet;
 use std::ops::Range;

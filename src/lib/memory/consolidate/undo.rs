@@ -1,4 +1,4 @@
-//! The runs of the last 30 days, and how one is undone.
+//! The runs of the last 30 days, and undoing one.
 
 use super::{Ended, with_lock};
 use crate::config::Home;

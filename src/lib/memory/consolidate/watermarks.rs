@@ -1,4 +1,4 @@
-//! How far files and conversations were read, as rows, and claims of conversations.
+//! The rows that record how far files and conversations were read, and claims of conversations.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! The parts of a statement: clauses with a subject of their own, predicates of one subject, and
-//! what a correction ("not 3 May but 4 May") leaves.
+//! The parts of a statement: clauses with their own subject, predicates of one subject, and the result of a correction
+//! ("not 3 May but 4 May").
 
 use super::subject::relation;
 use super::words::{Word, any_of, base, between, is_capital, low, opens, phrase_at, tail};

@@ -1,5 +1,5 @@
 //! Days and times as people say them ("by Friday", "am 3. Mai um 17 Uhr"), counted from the moment
-//! they are said. What two readers would read differently ("3/5", "at 5") is not read.
+//! they are said. Ambiguous forms ("3/5", "at 5") are not read.
 
 use std::ops::Range;
 
@@ -12,12 +12,12 @@ use crate::language::pack::{Calendar, Pack, Phrases};
 /// How long ago a day without its year may be for nobody to know whether it or the next such day is meant.
 const JUST_PAST: Days = Days::new(90);
 
-/// A day by which something is to be done, in the zone it was said in.
+/// A deadline, in the speaker's time zone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Deadline {
     /// The last day: "before Friday" is Thursday, "by the end of the month" its last day.
     pub date: NaiveDate,
-    /// The time of that day, when one was said.
+    /// The time of day, if one was stated.
     pub time: Option<NaiveTime>,
 }
 

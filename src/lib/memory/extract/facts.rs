@@ -1,7 +1,7 @@
-//! What a statement says of whom: clauses, their subjects, and the rows of a language pack by which a verb says something.
+//! Facts of a statement: clauses, their subjects, and the rows of a language pack that give verbs their meanings.
 //!
-//! English is read by subjects and predicates (`english`). Of the other languages a clause is read that is exactly a row:
-//! subject, verb, value, and nothing behind it that is not understood.
+//! English is read by subjects and predicates (`english`). In the other languages a clause is read if it matches a row
+//! exactly: subject, verb, value, and nothing after it that is not understood.
 
 use super::clause::{corrected, denied, simple_clauses, skip_adverbs};
 use super::statement::{Statement, passes, stripped};

@@ -1,5 +1,4 @@
-//! The rules against the golden set (`tests/golden/consolidate`): how much of what they find is right,
-//! and how much of what is to be found they find.
+//! Precision and recall of the rules on the golden set (`tests/golden/consolidate`).
 
 use std::collections::BTreeMap;
 use std::fmt::Write;

@@ -1,12 +1,12 @@
-//! Finds plain facts and promises in plain sentences, by rules and without a language model.
+//! Finds facts and promises in plain sentences, by rules and without a language model.
 //!
-//! It would rather miss a fact than keep a false one: a sentence that no rule reads whole makes no claim, and none is made
-//! from questions, guesses, plans, moods, quotations, work on texts, or anything next to a secret. The words are in the
-//! language packs (`language/packs`), examples of both in `examples.txt`.
+//! Missing a fact is better than storing a false one: a sentence that no rule reads completely makes no claim, and neither do
+//! questions, guesses, plans, moods, quotations, work on texts, or anything next to a secret. The words are in the language
+//! packs (`language/packs`); `examples.txt` has examples of both.
 //!
-//! The one shape of a relation: its name is (owner, relation, name), as (`user`, `sister`, `Ana`)
-//! and (`user`, `dog`, `Rex`), however it is said. What is said of somebody with a name is about
-//! that name; of somebody without one about `user's sister`.
+//! A relation always has the form (owner, relation, name), such as (`user`, `sister`, `Ana`) and (`user`, `dog`, `Rex`),
+//! however it is stated. A statement about a person with a name is about that name; about one without a name it is about
+//! `user's sister`.
 //!
 //! ```text
 //! text → block (own lines) → sentence (quotations covered) → words → statement (does it state something?)

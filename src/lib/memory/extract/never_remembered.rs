@@ -1,4 +1,4 @@
-//! What is never remembered: secrets, and what somebody may do. Rights are settings.
+//! What is never stored as a fact: secrets and permissions. Permissions are settings.
 
 use super::words::{Word, has_any, low, words};
 use crate::language::pack::packs;

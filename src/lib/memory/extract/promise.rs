@@ -1,8 +1,8 @@
-//! What the speaker has promised or wants to be reminded of: "I'll send Bob the report by Friday".
+//! Promises of the speaker and requests for reminders: "I'll send Bob the report by Friday".
 //!
-//! "I'll", "I must" and "I'm going to" promise something only with a day and a verb after which
-//! something is done: "I'll be late tomorrow" is none. "Remind me to" and
-//! "I promised to" need neither. What is not to be done is not a promise, and one of two days no deadline.
+//! "I'll", "I must" and "I'm going to" are promises only with a day and a verb of action: "I'll be late tomorrow" is none.
+//! "Remind me to" and "I promised to" need neither. A negated sentence is not a promise, and a choice of days
+//! ("Friday or Saturday") is not a deadline.
 
 use chrono::NaiveDateTime;
 
@@ -23,7 +23,7 @@ pub struct Commitment {
     pub who: String,
     /// What, without the day: `send Bob the report`; the verb in its base form, at most 120 characters.
     pub what: String,
-    /// By when, if that was said and is clear.
+    /// The deadline, if it was stated clearly.
     pub deadline: Option<Deadline>,
     /// The line of the text where its sentence begins, from 0.
     pub line: u32,

@@ -1,4 +1,4 @@
-//! From a block to its sentences: what is quoted is covered, and a sentence knows its line.
+//! Splits a block into sentences: quotations are masked, and a sentence knows its line.
 
 use super::block::Block;
 use crate::language::pack::{english, is_month};

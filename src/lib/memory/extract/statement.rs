@@ -1,5 +1,5 @@
-//! Which sentences state something: no questions, guesses, quotations, talk about a text.
-//! Here it is better to lose a fact than to keep a false one.
+//! Decides which sentences state something: not questions, guesses, quotations, or talk about a text. Losing a fact is better
+//! than storing a false one.
 
 use super::SPEECH;
 use super::never_remembered;

@@ -1,4 +1,4 @@
-//! Who or what a clause speaks of: "I", "my sister Ana", "Ana's birthday".
+//! The subject of a clause: "I", "my sister Ana", "Ana's birthday".
 
 use super::Voice;
 use super::value::{is_name, is_name_word};

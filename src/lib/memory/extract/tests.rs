@@ -1,4 +1,4 @@
-//! What sentences state (`examples.txt`), what a claim knows of its place, and that no text does harm.
+//! The statements of sentences (`examples.txt`), the place of a claim, and robustness against any text.
 
 use chrono_tz::Tz;
 use proptest::prelude::*;

@@ -1,4 +1,4 @@
-//! What a value may look like. A value that does not look like what its attribute wants is none.
+//! The valid forms of values: a value that does not fit its attribute is not accepted.
 
 use super::words::{Word, any_of, is_capital, low, opens, tail};
 use crate::language::pack::{ValueKind, english, is_month};

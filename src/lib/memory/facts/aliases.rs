@@ -1,8 +1,8 @@
-//! Other names of the same one: `alias` facts, as `Robert alias Bob`, decide under which name a fact is filed.
+//! Other names of a person: `alias` facts, such as `Robert alias Bob`, decide under which name a fact is stored.
 //!
-//! A name that is an alias stands for one other at most, never for itself, and no chain of them comes back
-//! (specification §13). One that has facts of its own is never taken for somebody else's: two people may be
-//! called the same. A source keeps the name that was said, so that it goes back to it with the alias.
+//! An alias stands for at most one other name, never for itself, and chains of aliases have no cycles (specification §13). A
+//! name with facts of its own is never used as an alias, because two people may have the same name. A source keeps the
+//! original name, so that its fact returns to that name when the alias is withdrawn.
 
 use std::collections::{HashMap, HashSet};
 

@@ -1,7 +1,7 @@
-//! Who promised what, until when, and whether it was kept.
+//! Commitments: who promised what, until when, and whether it was kept.
 //!
-//! A commitment lives by the line that states it, as a fact does: gone from there while it is open, it is gone.
-//! One that is done, expired or cancelled stays as history.
+//! Like a fact, an open commitment is removed when the line that states it is removed. One that is done, expired or cancelled
+//! stays as history.
 
 use std::path::Path;
 
@@ -137,7 +137,7 @@ pub(crate) struct Promise {
     /// The conversation and the event in it.
     pub session: Option<(String, i64)>,
     pub quote: String,
-    /// When it was said, milliseconds since 1970 UTC.
+    /// The time of the statement, milliseconds since 1970 UTC.
     pub at: i64,
 }
 

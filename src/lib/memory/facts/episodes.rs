@@ -1,4 +1,4 @@
-//! What happened in a part of a conversation, told by a model: when, with whom, about what, what was decided.
+//! Episodes: a model's summary of a part of a conversation: when, with whom, about what, and what was decided.
 
 use std::path::Path;
 

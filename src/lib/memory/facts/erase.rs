@@ -1,11 +1,11 @@
-//! Erases words permanently: the caller holds the locks of the daemon and of `agent-consolidate`.
+//! Erases text permanently: the caller holds the locks of the daemon and of `agent-consolidate`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use rusqlite::{Connection, TransactionBehavior};
 
-use super::normalize::{Key, value_key};
+use super::normalize::value_key;
 use super::queries::origin_of;
 use super::{Fact, Origin, schema, store};
 use crate::db;
@@ -97,16 +97,17 @@ pub(crate) fn evidence(path: &Path, fact: &Fact) -> Result<Evidence, db::Error> 
     let Some(connection) = schema::open_read(path)? else {
         return Ok(Evidence::default());
     };
-    let Key {
-        scope,
-        entity,
-        attribute,
-    } = fact.key();
+    let key = fact.key();
     let read = || -> rusqlite::Result<Evidence> {
         let sql = "SELECT s.path, s.line, s.session_id, s.seq, s.quote, s.at,
                      f.scope = ?1 AND f.entity_key = ?2 AND f.attribute_key = ?3 AND f.value_key = ?4
                    FROM fact_sources s JOIN facts f ON f.id = s.fact";
-        let values = (&scope, &entity, &attribute, value_key(&fact.value));
+        let values = (
+            &key.scope,
+            &key.entity,
+            &key.attribute,
+            value_key(&fact.value),
+        );
         let rows: Vec<(bool, Origin)> =
             connection.all(sql, values, |row| Ok((row.get(6)?, origin_of(row)?)))?;
         let (own, others): (Vec<_>, Vec<_>) = rows.into_iter().partition(|one| one.0);
@@ -122,7 +123,7 @@ pub(crate) fn evidence(path: &Path, fact: &Fact) -> Result<Evidence, db::Error> 
         let sql = format!(
             "SELECT path, line, session_id, seq, quote, said_at FROM source_log WHERE {OF_FACT}"
         );
-        let values = (&scope, &fact.entity, &fact.attribute, &fact.value);
+        let values = (&key.scope, &fact.entity, &fact.attribute, &fact.value);
         origins.extend(connection.all::<_, Vec<_>>(&sql, values, origin_of)?);
         Ok(Evidence { origins, others })
     };
@@ -136,14 +137,16 @@ const REWORDED: &str = "[forgotten]";
 /// other facts and how many commitments that are.
 fn reword_others(connection: &Connection, hit: &Hit, fact: &Fact) -> rusqlite::Result<[usize; 2]> {
     db::define_is_hit(connection, hit)?;
-    let Key {
-        scope,
-        entity,
-        attribute,
-    } = fact.key();
+    let key = fact.key();
     let sources = "UPDATE fact_sources SET quote = ?1 WHERE session_id IS NOT NULL AND is_hit(quote) AND fact NOT IN
                      (SELECT id FROM facts WHERE scope = ?2 AND entity_key = ?3 AND attribute_key = ?4 AND value_key = ?5)";
-    let values = (REWORDED, scope, entity, attribute, value_key(&fact.value));
+    let values = (
+        REWORDED,
+        key.scope,
+        key.entity,
+        key.attribute,
+        value_key(&fact.value),
+    );
     let commitments = "UPDATE commitments SET quote = ?1
                        WHERE session_id IS NOT NULL AND is_hit(quote) AND NOT is_hit(who, what)";
     Ok([
@@ -157,19 +160,19 @@ const OF_FACT: &str = "scope = ?1 AND lower(?2) IN (lower(entity), lower(said_of
 
 /// Deletes the rows that have the value of `fact`, now and before, and what runs noted of it.
 fn erase_fact(connection: &Connection, fact: &Fact) -> rusqlite::Result<(usize, usize)> {
-    let Key {
-        scope,
-        entity,
-        attribute,
-    } = fact.key();
+    let key = fact.key();
     let sql = "DELETE FROM facts WHERE scope = ?1 AND entity_key = ?2 AND attribute_key = ?3 AND value_key = ?4";
-    let facts = connection.execute(sql, (&scope, &entity, &attribute, value_key(&fact.value)))?;
+    let values = (
+        &key.scope,
+        &key.entity,
+        &key.attribute,
+        value_key(&fact.value),
+    );
+    let facts = connection.execute(sql, values)?;
     let forgotten =
         "DELETE FROM forgotten WHERE scope = ?1 AND entity_key = ?2 AND attribute_key = ?3";
-    connection.execute(forgotten, (&scope, &entity, &attribute))?;
+    connection.execute(forgotten, (&key.scope, &key.entity, &key.attribute))?;
     let log = format!("DELETE FROM source_log WHERE {OF_FACT}");
-    Ok((
-        facts,
-        connection.execute(&log, (&scope, &fact.entity, &fact.attribute, &fact.value))?,
-    ))
+    let values = (&key.scope, &fact.entity, &fact.attribute, &fact.value);
+    Ok((facts, connection.execute(&log, values)?))
 }

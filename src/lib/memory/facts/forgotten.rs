@@ -1,5 +1,5 @@
-//! What was forgotten on order. The lines that state it may be where they are: what they said until then no
-//! longer counts, however often they are read, and what is stated later counts again.
+//! Forgotten facts. The lines that state them may stay: existing statements are not used again, however often they are read;
+//! later statements are.
 
 use std::collections::BTreeSet;
 

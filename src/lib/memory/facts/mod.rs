@@ -1,21 +1,21 @@
-//! `memory.db`: facts, where each was stated, and how far the sources were worked through.
+//! `memory.db`: facts, their sources, and how far the sources were processed.
 //!
-//! | table | holds |
+//! | table | content |
 //! |---|---|
-//! | `facts` | one current value for each scope, entity and attribute; what held before, with its time |
-//! | `fact_sources` | where a fact was stated: file or message, line, the words |
-//! | `consolidation_state` | how far each conversation was worked through, and who is at it |
-//! | `consolidation_file_hashes` | what each file was when it was worked through, and who is at it |
-//! | `spans` | what was read, and how many facts changed by it |
-//! | `parked` | spans of conversations that no model could read |
-//! | `source_log` | what each run changed among the sources, so that it can be undone; what was undone of conversations |
+//! | `facts` | one current value for each scope, entity and attribute; former values with their periods |
+//! | `fact_sources` | where a fact was stated: file or message, line, the text |
+//! | `consolidation_state` | how far each conversation was processed, and by whom it is claimed |
+//! | `consolidation_file_hashes` | the content of each file when it was processed, and by whom it is claimed |
+//! | `spans` | processed spans, and how many facts they changed |
+//! | `parked` | spans of conversations that no model could process |
+//! | `source_log` | the changes of each run to the sources, for undo; what was undone in conversations |
 //! | `episodes` | what happened in a span of a conversation |
 //! | `commitments` | what was promised, by whom, until when, and whether it was kept |
-//! | `forgotten` | what no longer counts, whatever states it, because the owner wanted it so |
+//! | `forgotten` | what the owner had forgotten, whatever states it |
 //!
-//! A fact lives by its sources: [`store::restate`] tells it what a file or a span of a conversation says
-//! now, and the facts follow from all sources together, see `supersede.rs`. `memory::consolidate` writes;
-//! everybody may read, no matter who writes meanwhile.
+//! Facts depend on their sources: [`store::restate`] records what a file or a span of a conversation states now, and the
+//! facts are derived from all sources together, see `supersede.rs`. `memory::consolidate` writes; any process may read at
+//! any time.
 
 mod aliases;
 pub mod commitments;
@@ -90,13 +90,13 @@ impl Fact {
         ))
     }
 
-    /// Returns it in plain words on one line: `Ana: lives in Porto`.
+    /// Returns it as text on one line: `Ana: lives in Porto`.
     pub fn words(&self) -> String {
         let words = format!("{}: {} {}", self.entity, self.attribute, self.value);
         text::one_line(&words)
     }
 
-    /// Returns true when it holds now.
+    /// Returns true when it is current.
     pub fn is_current(&self) -> bool {
         self.valid_to.is_none()
     }

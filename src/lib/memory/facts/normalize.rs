@@ -1,4 +1,4 @@
-//! How words of facts are compared: letter case, the width of letters and space do not matter.
+//! Normalizes the words of facts for comparison: without letter case, character width and white space.
 
 use unicode_normalization::UnicodeNormalization;
 

@@ -1,4 +1,4 @@
-//! Reads facts. Nothing is written here, and no database is not facts.
+//! Reads facts. Nothing is written here; without a database there are no facts.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -73,7 +73,7 @@ pub fn list(path: &Path, filter: &Filter) -> Result<Vec<Fact>, Error> {
     Ok(facts)
 }
 
-/// What words may mean.
+/// The possible meanings of words.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Meant {
     /// One fact.

@@ -1,4 +1,4 @@
-//! Rows of `fact_sources`: what is stated where, and of which fact that makes it a source.
+//! Rows of `fact_sources`: what is stated where, and of which fact it is a source.
 
 use rusqlite::{Connection, Row, ToSql};
 

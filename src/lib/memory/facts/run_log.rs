@@ -1,4 +1,4 @@
-//! What runs put in and took out among the sources, and how one run is undone.
+//! The changes of runs to the sources, and undoing a run.
 
 use rusqlite::Connection;
 

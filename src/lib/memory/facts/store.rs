@@ -1,4 +1,4 @@
-//! Takes in what a file or a span of a conversation states, inside the caller's transaction.
+//! Stores what a file or a span of a conversation states, inside the caller's transaction.
 
 use std::collections::BTreeSet;
 

@@ -1,12 +1,12 @@
-//! A newer fact supersedes an older one, which ends. What was stated about one thing, in order, as facts: pure, and the
-//! same whatever order it is read in.
+//! A newer fact supersedes an older one, which ends. Derives facts from the statements about one attribute in their order;
+//! pure, and independent of the order of reading.
 //!
 //! ```text
 //! stated   Berlin 1 May · Berlin 3 May · Paris 2 June · Berlin (a note found later) 4 May
 //! facts    Berlin 1 May – 2 June, three sources · Paris since 2 June
 //! ```
-//! A value that is older than the current one is history. A source that is withdrawn (the line was
-//! deleted) takes its statement with it, and what is left decides.
+//! A value that is older than the current one is history. When a source is withdrawn (the line was deleted), the remaining
+//! sources decide.
 
 use std::ops::Range;
 

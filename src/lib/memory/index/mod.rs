@@ -4,14 +4,14 @@
 //! MEMORY.md, memory/**/*.md, sessions/archive/*.jsonl
 //!   → build/   sync (what changed?) → document (lines, headings, speakers) → chunk (1,600 characters)
 //!              → rows (stemmed words) → state/index.db → vectors (the missing ones)
-//! query → query/   shortlist (chunks, by keywords: candidates, and by vectors: blocks) → rank (scores of lines; similar
+//! query → query/   shortlist (chunks, by keywords: candidates, and by vectors: chunk_columns) → rank (scores of lines; similar
 //!              words: semantic; bonuses: line_signals, date_mentions) → passage → Hit
 //! ```
 //! `index.db` is made from files alone: it may be deleted at any time, even during a search. `schema.rs` has its tables.
 //! `index.lock` is held while it is brought up to date; `index.doubt` says that a reader met damage.
 
-mod blocks;
 pub mod build;
+mod chunk_columns;
 mod damage_note;
 mod erase;
 pub mod query;
@@ -20,15 +20,15 @@ mod status;
 mod vector_bytes;
 
 pub use super::sources::Source;
-#[cfg(any(test, fuzzing))]
-pub(crate) use blocks::check_row;
-pub(super) use blocks::day_of;
 pub(super) use build::document::Document;
 pub(super) use build::rows::chunk_rows;
 pub(crate) use build::rows::{Text, texts_of};
 pub use build::sync::{Mode, Outcome, Report, sync};
 pub use build::vectors::Made;
 pub(super) use build::vectors::embed;
+#[cfg(any(test, fuzzing))]
+pub(crate) use chunk_columns::check_row;
+pub(super) use chunk_columns::day_of;
 pub use erase::{holds, remove};
 pub use query::passage::MAX_CHARS;
 pub use query::request::{Filter, Query, Strategy};

@@ -6,7 +6,7 @@
 //!             tags (each between two line feeds) of its front matter
 //! chunks      1,600 characters each, in order; `units` is their words line by line, see [`pack`]
 //! chunks_fts  the words of each chunk, without its text
-//! groups, blocks   see `blocks.rs`
+//! groups, blocks   see `chunk_columns.rs`
 //! vectors     of a chunk, see `vector_bytes.rs`; empty for a text without known words
 //! embedding_cache   vectors that cost a call, by the SHA-256 of model and text: kept when the rest is rebuilt
 //! question_cache    the same of questions, the newest of them

@@ -14,7 +14,7 @@ use crate::db::Health;
 use crate::db::Statements;
 use crate::sys::lock;
 
-/// What the index holds.
+/// The content of the index.
 #[derive(Debug, Clone, Default, PartialEq, serde::Serialize)]
 pub struct Status {
     /// False when nothing was ever indexed.
@@ -90,7 +90,7 @@ pub(super) fn is_damaged(path: &Path) -> Result<bool, Error> {
     }
 }
 
-/// Returns what the index holds.
+/// Returns the content of the index.
 ///
 /// # Errors
 /// When the database is damaged or cannot be read.

@@ -9,8 +9,8 @@
 //! …
 //! loaded: 1 commitment, 1 fact, 1 episode, 1 passage; left out: 2 facts⟧
 //! ```
-//! `relevance.rs` finds what is relevant to a message, `fact_index.rs` the facts about whom it names; this file fits it
-//! into the budget, and `synthesis.rs` has a model rewrite it, if the config says so.
+//! `relevance.rs` selects what is relevant to a message, `fact_index.rs` the facts about the people it names; this file fits
+//! them into the budget, and `synthesis.rs` has a model rewrite them, if the settings say so.
 
 mod fact_index;
 mod relevance;

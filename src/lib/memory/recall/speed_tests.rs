@@ -1,4 +1,4 @@
-//! What `scripts/bench recall` measures: how long recall takes where much is known, and how long the piece is.
+//! For `scripts/bench recall`: the time of recall with many facts, and the size of its result.
 
 use std::time::{Duration, Instant};
 

@@ -1,14 +1,13 @@
-//! Egress proxy: the only way from a command or a tool server to the net.
+//! Egress proxy: the only network access of a command or a tool server.
 //!
 //! ```text
 //! program inside → 127.0.0.1:3128, accepted here (sandbox::NetworkExit) → CONNECT, plain HTTP or SOCKS5
 //!   → rules: is the host allowed? → resolved once → every address checked → connected to exactly those → bytes
 //! ```
 //!
-//! A [`Session`] serves one command or one tool server, remembers what was connected to and what was refused,
-//! and closes every connection when it is dropped. The names are resolved here, after the decision: a host that
-//! is not allowed causes no question to a name server either. A tunnel carries any protocol; where it begins
-//! with TLS, the server name in the hello must be the host that was allowed.
+//! A [`Session`] serves one command or one tool server, records its connections and refusals, and closes every connection
+//! when it is dropped. Names are resolved here, after the decision: a host that is not allowed causes no DNS query. A tunnel
+//! carries any protocol; if it begins with TLS, the server name in the hello must be the allowed host.
 
 mod connection;
 mod relay;

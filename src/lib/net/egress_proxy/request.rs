@@ -1,5 +1,5 @@
 //! Requests of programs to the proxy: the head of an HTTP request, or a SOCKS5 greeting and request (RFC 1928).
-//! Everything is bounded and read in one pass.
+//! All sizes are limited, and input is read in one pass.
 
 use std::time::Duration;
 

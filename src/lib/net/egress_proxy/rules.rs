@@ -9,6 +9,7 @@ use tokio::sync::Semaphore;
 use crate::config::Network;
 use crate::net::public_address;
 use crate::net::ssrf_guard::target;
+use crate::text::HostPort;
 
 /// A name server that takes longer is not waited for.
 const LOOKUP: Duration = Duration::from_secs(10);
@@ -33,7 +34,7 @@ impl std::fmt::Display for Destination {
 impl Destination {
     /// Reads `HOST:PORT`, or `HOST` when there is a usual port.
     pub(super) fn parse(text: &str, usual_port: Option<u16>) -> Option<Self> {
-        let (host, port) = split_port(text)?;
+        let HostPort { host, port } = HostPort::parse(text)?;
         Self::new(host, port.or(usual_port)?)
     }
 
@@ -283,7 +284,7 @@ fn read(entry: &str) -> Option<Vec<(Host, Option<u16>)>> {
     if let Ok(address) = entry.parse::<Ipv6Addr>() {
         return Some(vec![(Host::Address(address.into()), None)]);
     }
-    let (host, port) = split_port(entry)?;
+    let HostPort { host, port } = HostPort::parse(entry)?;
     if let Some(suffix) = host.strip_prefix("*.") {
         let (suffix, literal) = target::host(suffix)?;
         return literal
@@ -299,24 +300,6 @@ fn read(entry: &str) -> Option<Vec<(Host, Option<u16>)>> {
         ],
         None => vec![(Host::Name(host), port)],
     })
-}
-
-/// Splits `nas.lan`, `127.0.0.1:8931` or `[::1]:80`.
-fn split_port(text: &str) -> Option<(&str, Option<u16>)> {
-    match text.rsplit_once(':') {
-        Some((host, port)) if !port.contains(']') => {
-            let digits = port.bytes().all(|byte| byte.is_ascii_digit());
-            Some((
-                host,
-                Some(
-                    port.parse()
-                        .ok()
-                        .filter(|_: &u16| digits && !port.is_empty())?,
-                ),
-            ))
-        }
-        _ => Some((text, None)),
-    }
 }
 
 #[cfg(test)]

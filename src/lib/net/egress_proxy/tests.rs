@@ -1,4 +1,4 @@
-//! The proxy against servers on this machine: what is carried, what is refused, and how it is told.
+//! Tests of the proxy with servers on this machine: what it carries, what it refuses, and its messages.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Why something was not fetched, in words that help the model and the owner.
+//! Why an address was not fetched, in words for the model and the owner.
 
 use std::net::IpAddr;
 

@@ -1,12 +1,12 @@
-//! SSRF guard: the one way out for addresses that somebody else may have chosen (a model, a page, a redirect).
+//! SSRF guard: fetches addresses that somebody else may have chosen (a model, a page, a redirect).
 //!
 //! ```text
 //! address → parsed once → rules: scheme, port, name → resolved once → every address checked
 //!         → connected to exactly those → redirect? the same again, five times at most → body, up to a limit
 //! ```
 //!
-//! Whatever a name resolves to later does not matter: the connection is given the checked addresses and
-//! cannot ask. There is no proxy, no cookie, and no connection is used twice.
+//! It does not matter what a name resolves to later: the connection uses the checked addresses and resolves nothing. There is
+//! no proxy, no cookie, and no connection is used twice.
 
 pub(crate) mod error;
 pub(crate) mod target;

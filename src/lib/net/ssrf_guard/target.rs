@@ -1,11 +1,12 @@
-//! Where an address leads, before anybody is asked: parsed once, as the parser normalises it, and held
-//! against the rules. Odd spellings of hosts (numbers, percent signs, other alphabets) are gone after that.
+//! The target of an address, before any request: parsed and normalized once, and checked against the rules. After that there
+//! are no odd spellings of hosts (numbers, percent signs, other alphabets).
 
 use std::net::IpAddr;
 
 use reqwest::Url;
 
 use super::error::Error;
+use crate::text::HostPort;
 
 /// The longest address that is looked at, bytes; longer ones than 2,000 many servers refuse.
 const MAX_URL: usize = 8_000;
@@ -30,7 +31,7 @@ impl Origin {
     }
 }
 
-/// What may be fetched from in addition to the public net's usual ports.
+/// What may be fetched in addition to public addresses at the usual ports.
 #[derive(Debug, Clone, Default)]
 pub struct Rules {
     ports: Vec<u16>,
@@ -84,10 +85,7 @@ impl Rules {
 
 /// Reads `nas.lan`, `127.0.0.1:8931` or `[::1]:80`.
 fn allowed(entry: &str) -> Option<(String, Option<u16>)> {
-    let (host, port) = match entry.rsplit_once(':') {
-        Some((host, port)) if !port.contains(']') => (host, Some(port.parse().ok()?)),
-        _ => (entry, None),
-    };
+    let HostPort { host, port } = HostPort::parse(entry)?;
     Some((self::host(host)?.0, port))
 }
 

@@ -1,8 +1,7 @@
-//! Approvals, what the owner is asked before it is done: the message that asks, the turn that waits, the word that
-//! comes back.
+//! Approvals: the message that asks the owner, the turn that waits, and the answer.
 //!
-//! The request is in the queue before anybody is asked, the word before anything is done, and a yes is
-//! used up before the call begins. A restart finds all three.
+//! The request is in the queue before the owner is asked, the answer before anything is done, and an approval is consumed
+//! before the call begins. A restart finds all three.
 
 mod plain_answer;
 mod words;
@@ -25,7 +24,8 @@ use crate::secret::redact;
 use crate::trust::standing_rules::StandingRules;
 use crate::{clock, text};
 use serde_json::json;
-use words::{buttons, first_line, how_it_ended, kept_words, name_one, new_id, question};
+pub(super) use words::first_line;
+use words::{buttons, how_it_ended, kept_words, name_one, new_id, question};
 
 /// Characters of one question; what is longer cannot be read on a telephone before it is answered.
 const LONGEST: usize = 6_000;
@@ -280,7 +280,7 @@ impl Asking {
         Ok(())
     }
 
-    /// Shows the one who waits for the answer what is asked; from a restart on under the ids of before it.
+    /// Shows an open request to the caller that waits for the answer; after a restart under the same ids as before.
     fn tell_the_caller(&self, requests: &[Request], ids: &[String]) {
         let ask = |(request, id): (&Request, &String)| Ask {
             id: id.clone(),
@@ -511,12 +511,12 @@ impl Pipeline {
                 Err("No approval is pending.".to_owned())
             }
             Decided::Unknown => Err(format!("No pending approval with ID {shown}.")),
-            Decided::Over(how) => Err(format!("{shown} is over already: {how}.")),
+            Decided::Over(how) => Err(format!("{shown} is closed already: {how}.")),
             Decided::OnlyOnce => Err(format!(
                 "{shown} can only be allowed once: approve it, or deny it."
             )),
             Decided::NotAlways => Err(format!(
-                "{shown} is somebody else's wish, and what you allow always is for yours alone: allow it once or for that conversation, or deny it."
+                "{shown} was requested by somebody else, and “always” is only for your own requests: allow it once or for that conversation, or deny it."
             )),
             Decided::NoWords => Err(format!(
                 "Nothing was approved: {shown} takes no words. /approve {shown}, or /deny {shown} WHY."
@@ -546,14 +546,14 @@ impl Pipeline {
         })
     }
 
-    /// Writes down what the owner allowed permanently, and says so.
+    /// Stores what the owner allowed permanently, and confirms it.
     fn keep_rules(&self, requests: &[Request], now: i64) -> String {
         let rules = StandingRules::new(&self.memory.home().rules());
         let keep = |(words, digest): &(String, String)| {
             let shown = text::shorten(&text::visible(words), 200);
             match rules.add(digest, words, now) {
                 Ok(()) => format!("\nFrom now on without a question: {shown} (state/rules.json)"),
-                Err(error) => format!("\nThe rule could not be kept ({error}): {shown}"),
+                Err(error) => format!("\nThe rule could not be stored ({error}): {shown}"),
             }
         };
         requests

@@ -1,4 +1,4 @@
-//! A plain "yes" or "no" below a question: it answers it, as the button would.
+//! A plain "yes" or "no" after a question answers it like a button.
 
 use super::words::do_you_mean;
 use crate::message::approval_reply::YES_OR_NO;
@@ -126,7 +126,7 @@ fn answer(text: &str) -> Option<Answer> {
     let plain: String = text.chars().filter(|c| !is_colour(*c)).collect();
     let plain = plain.to_lowercase().replace(',', " ").replace('’', "'");
     let plain = plain.trim().trim_end_matches('!');
-    // Anyone who writes three dots hesitates.
+    // Three dots mean hesitation.
     let plain = plain.strip_suffix('.').unwrap_or(plain);
     let mut words = plain.split_whitespace().collect::<Vec<_>>();
     while words.len() > 1 && words.last().is_some_and(|last| FRIENDLY.contains(last)) {

@@ -1,4 +1,4 @@
-//! The text of an approval question: the text, the buttons, the id. Pure.
+//! An approval question as a message: its text, its buttons, its id. Pure.
 
 use crate::message::approval_reply::{YES_OR_NO, choice};
 use crate::message::{Approval, Button, Source, Wanted};
@@ -230,7 +230,7 @@ pub(super) fn how_it_ended(batch: &[(Request, String)], plain: &str) -> String {
     format!("{}\n\n{}", ends.join("\n"), asked.join("\n").trim())
 }
 
-pub(super) fn first_line(question: &str) -> String {
+pub(in crate::pipeline) fn first_line(question: &str) -> String {
     text::shorten(
         &text::visible(question.lines().next().unwrap_or_default()),
         120,

@@ -1,7 +1,7 @@
-//! `/continue`: a conversation of the owner continues in another place of theirs.
+//! `/continue`: a conversation of the owner continues in another place.
 //!
-//! The place is bound when the command is accepted (`queue`), so that the next message belongs to the conversation already.
-//! Both places share its lane then: what is said in either is answered in order, and where it was said.
+//! The place is linked when the command is accepted (`queue`), so that the next message already belongs to the conversation.
+//! Both places then share its lane: messages from either are answered in order, in the place where they were written.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -10,6 +10,7 @@ use super::immediate::IN_PRIVATE;
 use crate::config::{Config, DmPolicy};
 use crate::message::{Address, Command, Envelope, KeyKind, SessionKey, Source};
 use crate::people::People;
+use crate::pipeline::approvals::first_line;
 use crate::pipeline::{Live, Pipeline};
 use crate::queue::NewPart;
 use crate::{clock, db, queue, text};
@@ -194,7 +195,7 @@ impl Pipeline {
         self.continued.store(true, Ordering::Relaxed);
         let name = |key: &SessionKey| called(key, &live.config, &people);
         let mut text = format!(
-            "We go on with our conversation {} here. What you write there belongs to it, too; /new begins one of its own here.",
+            "Our conversation {} continues here. Messages there belong to it, too; /new starts a separate one here.",
             name(with)
         );
         if self.runs().contains_key(with) {
@@ -215,7 +216,7 @@ impl Pipeline {
             .filter(|route| self.channels.contains_key(route.channel.as_str()))
             .map(|route| {
                 let words = format!(
-                    "Our conversation goes on {here} now. What you write here belongs to it, too."
+                    "Our conversation now continues {here}. Messages here belong to it, too."
                 );
                 NewPart::plain(route, words)
             });
@@ -228,8 +229,7 @@ impl Pipeline {
         let read =
             crate::sys::blocking(move || crate::queue::approvals(&path, clock::now_ms())).await;
         let one = |request: crate::queue::Request| {
-            let words = request.question.lines().next().unwrap_or_default();
-            let words = text::shorten(&text::visible(words), 120);
+            let words = first_line(&request.question);
             format!("{words} (/approve {id} or /deny {id} WHY)", id = request.id)
         };
         let waiting = read.unwrap_or_default().into_iter();

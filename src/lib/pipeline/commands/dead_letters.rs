@@ -1,4 +1,4 @@
-//! Dead letters, as people deal with them: `agent-send --queue retry|drop`, `/retry`, the buttons of a notice.
+//! Retrying and dropping dead letters: `agent-send --queue retry|drop`, `/retry`, the buttons of a notice.
 
 use std::sync::Arc;
 

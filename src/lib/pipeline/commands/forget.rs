@@ -1,5 +1,5 @@
-//! Forgetting: what the owner names counts no more. What is erased permanently is not done here: a daemon that works has in
-//! memory what is to go, so it restarts for that (`Pipeline::restart_requested`).
+//! Forgetting: what the owner names is no longer used. Erasing is not done here: a running daemon has the text in memory, so
+//! it restarts for this (`Pipeline::restart_requested`).
 
 use super::immediate::{FOR_OWNERS, IN_PRIVATE};
 use crate::forget;
@@ -12,7 +12,7 @@ use crate::text;
 use crate::undo::Deed;
 
 const WHAT: &str = "Whom or what? /forget NAME, or words that only one fact has.";
-const BUSY: &str = "facts are just being drawn; try again in a minute";
+const BUSY: &str = "facts are being extracted; try again in a minute";
 /// Lines of what was forgotten that are shown.
 const SHOWN: usize = 20;
 
@@ -74,7 +74,7 @@ impl Pipeline {
 /// What was done, a line each.
 fn told(forgot: &Forgot) -> String {
     if forgot.is_empty() {
-        return "Nothing of it counts now; what was said of it before stays forgotten.".to_owned();
+        return "It is not used now; earlier statements about it stay forgotten.".to_owned();
     }
     let changes = forgot.changes.iter().map(|change| match change {
         Change::Gone(gone) => gone.said(),
@@ -105,5 +105,5 @@ fn told(forgot: &Forgot) -> String {
     if more > 0 {
         told.push_str(&format!("\nand {more} more"));
     }
-    told + "\nThe words stand where they stood; on the machine where I run, agent-consolidate forget --hard erases them."
+    told + "\nThe text itself is unchanged; on the machine where I run, agent-consolidate forget --hard erases it."
 }

@@ -27,7 +27,7 @@ const OWNERS_HELP: &str = "\n/approve ID – let me do what I asked for\n/deny I
     /model – which model answers here; /model NAME changes it\n\
     /undo – take back what I last changed in files\n/forget WHAT – let a fact or a person count no more\n\
     /allow-secret WORDS – send WORDS with the keys and card numbers in them\n/cost – what I cost\n/jobs – what I do at its times";
-/// Returns the commands that an owner is told of: their names without the slash, and what they do.
+/// Returns the commands in an owner's menu: their names without the slash, and their descriptions.
 pub fn commands_for_owners() -> impl Iterator<Item = (&'static str, &'static str)> {
     let lines = HELP.lines().chain(OWNERS_HELP.lines());
     lines.filter_map(|line| {

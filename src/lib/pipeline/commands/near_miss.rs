@@ -1,5 +1,5 @@
-//! A slip in a command: it is asked about instead of being sent to a model. Any other word with a slash is a message: it may
-//! be what a skill is called.
+//! A typing error in a command: the sender is asked, and nothing is sent to a model. Any other word with a slash is a message,
+//! because it may be the name of a skill.
 
 use crate::config::edits;
 use crate::message::Command;

@@ -1,4 +1,4 @@
-//! `/pair`: a code that links another account with the one in which it was asked for.
+//! `/pair`: a code that links another account with the one that requested it.
 
 use super::immediate::IN_PRIVATE;
 use crate::clock;

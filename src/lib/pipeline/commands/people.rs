@@ -50,7 +50,7 @@ impl Pipeline {
         Ok(
             match people.is_let_in(config, address) || people.is_owner(config, address) {
                 true => format!(
-                    "{address} is not let in by pairing any more, and may still talk: agent.toml names them"
+                    "{address} is no longer let in by pairing, but may still talk: agent.toml names them"
                 ),
                 false => format!("{address} may not talk any more"),
             },
@@ -63,7 +63,7 @@ impl Pipeline {
         let people = self.people.read().map_err(|error| error.to_string())?;
         if on && people.is_owner(&self.live().config, &address) {
             return Err(format!(
-                "{address} is an owner, and owners are always heard and answered; nothing was changed"
+                "{address} is an owner, and owners cannot be blocked or muted; nothing was changed"
             ));
         }
         let changed = self.people.change(|people| match block {
@@ -73,7 +73,7 @@ impl Pipeline {
         let state = match (block, on) {
             (true, true) => "is refused",
             (true, false) => "is not refused",
-            (false, true) => "is heard in groups and not answered",
+            (false, true) => "is read in groups but not answered",
             (false, false) => "is answered",
         };
         Ok(match changed.map_err(|error| error.to_string())? {

@@ -1,4 +1,4 @@
-//! `/stop`: cancels the turns that run or wait, of one conversation, of all, or of one message.
+//! `/stop`: cancels running and waiting turns: of one conversation, of all, or of one message.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -46,18 +46,10 @@ impl Pipeline {
         match ended {
             Err(Unrecorded::Ending) => return None,
             Err(Unrecorded::Failed(why)) => self.fail_one(envelope, &why).await,
-            // Somebody named a session that is not there.
-            Ok(0)
-                if envelope.wants_reply
-                    && envelope.text.is_empty()
-                    && !all
-                    && !self.sessions().has(&envelope.session_key) =>
-            {
-                let why = format!("no session \"{}\"", envelope.session_key);
-                let outcome = refused(envelope, &why);
-                self.finish_one(envelope, outcome).await;
-            }
-            Ok(0) => return Some("Nothing is running.".to_owned()),
+            Ok(0) => match self.names_no_session(envelope).filter(|_| !all) {
+                Some(why) => self.finish_one(envelope, refused(envelope, &why)).await,
+                None => return Some("Nothing is running.".to_owned()),
+            },
             Ok(1) => return Some("Stopped.".to_owned()),
             Ok(count) => return Some(format!("Stopped {count} messages.")),
         }

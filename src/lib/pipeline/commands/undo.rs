@@ -1,5 +1,4 @@
-//! Takes back what a run changed in files: in the order of its conversation, so that no turn of it is at
-//! them meanwhile.
+//! Undoes the file changes of a run: in the lane of its conversation, so that no turn changes the files meanwhile.
 
 use super::immediate::{FOR_OWNERS, IN_PRIVATE};
 use crate::clock;
@@ -143,7 +142,7 @@ impl Pipeline {
             ),
             Some(Err(error)) => self.failed(
                 envelope,
-                &format!("the undo did not come to its end, ask for it again: {error}"),
+                &format!("the undo was not completed, ask for it again: {error}"),
                 &[],
             ),
         }
@@ -152,7 +151,7 @@ impl Pipeline {
 
 /// Says that no run is meant, and which one, if any, ran commands.
 fn nothing(ran: Option<&str>) -> String {
-    let none = "There is nothing to undo: I changed no files here with my own tools that were not taken back already.";
+    let none = "There is nothing to undo: my tools have changed no files here, or the changes are already undone.";
     match ran {
         Some(which) => format!("{none}\n{}", not_taken_back(which)),
         None => none.to_owned(),
@@ -168,7 +167,7 @@ fn told(undone: &Undone, when: &str, of_shell: bool) -> String {
     let stays = match undone.commands {
         0 => String::new(),
         count => format!(
-            "\nIt also ran {}: what they changed in files is not kept and stays.",
+            "\nIt also ran {}: their changes to files are not recorded and remain.",
             text::counted(count, "command")
         ),
     };
@@ -177,14 +176,14 @@ fn told(undone: &Undone, when: &str, of_shell: bool) -> String {
     }
     let files = undone.files.join("\n");
     match &undone.back {
-        None => format!("{which}: nothing was taken back\n{files}{stays}"),
+        None => format!("{which}: nothing was undone\n{files}{stays}"),
         Some(back) => {
             let how = if of_shell {
                 format!("agent-send --undo {back}")
             } else {
                 format!("/undo {back}")
             };
-            format!("{which} is undone:\n{files}{stays}\nTo have it back: {how}")
+            format!("{which} is undone:\n{files}{stays}\nTo redo it: {how}")
         }
     }
 }
@@ -200,11 +199,11 @@ fn later(
     let (what, how) = match deed {
         Deed::Job if of_shell => (
             "added, changed or removed a job",
-            "agent-send --job list shows them; agent-send --job remove ID takes one out",
+            "agent-send --job list shows them; agent-send --job remove ID removes one",
         ),
         Deed::Job => (
             "added, changed or removed a job or a reminder",
-            "/jobs shows them; tell me which one is to go",
+            "/jobs shows them; tell me which one to remove",
         ),
         Deed::Noted => (
             "noted something in my memory",
@@ -212,11 +211,11 @@ fn later(
         ),
         Deed::Forgot => (
             "forgot what you named",
-            "tell it to me again, and it counts again",
+            "tell it to me again, and it is used again",
         ),
     };
     let told = format!(
-        "Nothing was taken back: the last thing I did here was no change of a file. At {at} I {what}: {how}."
+        "Nothing was undone: the last thing I did here was not a change of a file. At {at} I {what}: {how}."
     );
     let Some((when, run)) = files else {
         return told;
@@ -231,7 +230,7 @@ fn later(
         true => String::new(),
         false => format!(": {}", names(&run)),
     };
-    format!("{told}\nBefore that, at {when}, I changed files{names}\nTo take that back: {back}")
+    format!("{told}\nBefore that, at {when}, I changed files{names}\nTo undo that: {back}")
 }
 
 /// Names a run at the beginning of a sentence. In a chat people know it by its time, and its long id says nothing to them.
@@ -244,9 +243,7 @@ fn which(run: &str, when: &str, of_shell: bool) -> String {
 
 /// Says of a run that only ran commands what an undo cannot do.
 fn not_taken_back(which: &str) -> String {
-    format!(
-        "{which} ran commands: what they changed in files is not kept, and I cannot take it back."
-    )
+    format!("{which} ran commands: their changes to files are not recorded, so I cannot undo them.")
 }
 
 /// Names the files of a run.

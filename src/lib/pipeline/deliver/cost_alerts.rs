@@ -1,4 +1,4 @@
-//! The owner hears how far the limits of `[cost]` are used up: once, without a model, no matter who paid.
+//! Notifies the owner of how far the limits of `[cost]` are used: once, without a model, no matter which process paid.
 
 use std::sync::Arc;
 

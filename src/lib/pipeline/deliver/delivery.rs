@@ -301,7 +301,7 @@ impl Pipeline {
         }
         let now = clock::now_ms();
         if unknown_outcome::is_given_up(part, channel.outlives_us(), now) {
-            self.dead_letter(part, "nobody can say whether it arrived")
+            self.dead_letter(part, "it is unknown whether it arrived")
                 .await;
             self.say_part_missing(part).await;
             return Next::Over;

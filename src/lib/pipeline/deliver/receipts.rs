@@ -1,4 +1,4 @@
-//! Word from a channel's process of what became of a message: on disk before its line may go.
+//! Delivery results from a channel process: on disk before its line is removed.
 
 use crate::control::{Outcome, Receipt};
 use crate::db;

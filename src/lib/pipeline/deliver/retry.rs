@@ -1,4 +1,4 @@
-//! The retry of a send that failed: what follows each outcome of a try, and the pause before the next one.
+//! Retries of failed sends: the consequence of each outcome, and the pause before the next attempt.
 
 use std::time::Duration;
 
@@ -48,7 +48,7 @@ impl Pipeline {
                 return Next::Over;
             }
             Err(SendError::Markup(reason)) => {
-                tracing::warn!(reason, "an answer goes out as plain text");
+                tracing::warn!(reason, "an answer is sent as plain text");
                 part.content.markup = None;
                 (Aftermath::Plain, Duration::ZERO)
             }
@@ -70,7 +70,7 @@ impl Pipeline {
                 (Aftermath::NotSent, retry_after.unwrap_or(backoff))
             }
             Err(SendError::Unknown(reason)) => {
-                tracing::warn!(reason, "nobody can say whether an answer arrived");
+                tracing::warn!(reason, "it is unknown whether an answer arrived");
                 part.unknowns += 1;
                 (Aftermath::Unknown, backoff)
             }

@@ -1,10 +1,9 @@
-//! Words of the daemon itself: without a model, no matter who caused them, each once.
+//! Messages of the daemon itself to the owner: without a model, each once.
 
 use std::sync::Arc;
 
 use crate::message::{Command, Envelope, Route, Sender, SessionKey, Source, Trust};
-use crate::pipeline::{Pipeline, Signal};
-use crate::queue::{Arrival, Verdict};
+use crate::pipeline::Pipeline;
 use crate::{clock, db};
 
 impl Pipeline {
@@ -35,19 +34,7 @@ impl Pipeline {
                 now,
             )
         };
-        self.say_once(envelope).await
-    }
-
-    /// Takes in words that go out as they are. What has the same id is said once.
-    ///
-    /// # Errors
-    /// See [`db::Error`]; then it is to be tried again.
-    pub(crate) async fn say_once(self: &Arc<Self>, words: Envelope) -> Result<(), db::Error> {
-        let now = words.received_at;
-        let arrival = Arrival::new(words.id.clone(), Verdict::Accept(vec![words]));
-        let (accepted, _) = self.queue.accept(vec![arrival], None, now).await?;
-        let _ = self.signals.send(Signal::Accepted(accepted));
-        Ok(())
+        self.accept_once(envelope).await.map(drop)
     }
 
     /// Tells the owner that something was lost, in chat where there is a way to them, and in status and monitor.

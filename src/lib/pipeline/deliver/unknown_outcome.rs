@@ -1,5 +1,5 @@
-//! Sends whose outcome is unknown: the part was written and no answer came, or we died meanwhile. It is sent again,
-//! marked "(resent)", until there were too many doubts or too long a time.
+//! Sends whose outcome is unknown: the request was written and no answer came, or the daemon died meanwhile. The part is sent
+//! again, marked "(resent)", until it was tried too often or for too long.
 
 use std::time::Duration;
 

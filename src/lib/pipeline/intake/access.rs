@@ -21,7 +21,7 @@ use crate::text;
 /// Characters of a message that is only overheard.
 const OVERHEARD: usize = 1000;
 /// Where everybody in a group may speak, not everybody may end what they all share.
-const NOT_YOURS: &str = "Only those whom my settings name may do that here.";
+const NOT_YOURS: &str = "Only people named in my settings may do that here.";
 /// A slip that is corrected must not archive the conversation again.
 const EDITED: &str = "An edited message starts no new conversation; send it again if you mean it.";
 
@@ -311,7 +311,7 @@ impl Pipeline {
         if named.len() < 100 && named.insert(chat.to_string()) {
             tracing::info!(
                 %chat,
-                "a group that is not in the `groups` of its channel in agent.toml is not heard"
+                "ignored a group that is not in the `groups` of its channel in agent.toml"
             );
         }
     }
@@ -344,11 +344,7 @@ fn envelope(
     let envelope = Envelope::new(item.key, source, sender, key, item.text, now);
     Envelope {
         from_owner: owner,
-        trust: if owner && !item.forwarded {
-            Trust::Owner
-        } else {
-            Trust::Other
-        },
+        trust: Trust::of(!owner || item.forwarded),
         route: Some(Route::new(channel, item.chat)),
         // The id of a press is that of no message, where the press cannot be answered itself.
         reply_to: (source == Source::Telegram || item.press.is_none()).then_some(item.message_id),

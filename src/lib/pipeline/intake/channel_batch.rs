@@ -1,5 +1,4 @@
-//! Step 1, intake: who may speak, which conversation it is, and the one transaction that makes
-//! it ours.
+//! Step 1, intake: access control, the conversation, and the transaction that accepts a message.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -33,7 +32,7 @@ impl Pipeline {
             }
             Err(error) => {
                 tracing::error!(%error, "cannot accept messages");
-                let words = format!("messages could not be taken in: {error}");
+                let words = format!("messages could not be accepted: {error}");
                 self.note_trouble_of(channel, &words);
             }
         }
@@ -154,7 +153,7 @@ impl Pipeline {
                     if sent.meaning == Meaning::Wrong {
                         continue;
                     }
-                    let words = "I could not write that down. Send me the code again in a moment.";
+                    let words = "I could not store that. Send me the code again in a moment.";
                     vec![("failed", sent.route.clone(), words.to_owned())]
                 }
             };
@@ -214,7 +213,7 @@ impl Pipeline {
             Meaning::Link(first) => {
                 tracing::info!(id = %sent.id, %first, "an account was linked");
                 let here = format!(
-                    "This account is linked with yours in {} ({}): you are one person to me, and we go on with your conversation there.",
+                    "This account is linked with yours in {} ({}): you are one person to me, and your conversation there continues.",
                     first.channel(),
                     first.id()
                 );

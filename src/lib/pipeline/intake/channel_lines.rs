@@ -1,12 +1,13 @@
-//! Lines of a channel process: they become the same messages as those of any channel, and are handled alike.
+//! Lines of a channel process, converted to the same messages as those of any channel.
 
 use std::sync::Arc;
 
+use super::shell::{spoken, taken_in};
 use crate::channel::Incoming;
 use crate::config::Config;
 use crate::control::{Answered, Heard, Id};
 use crate::message::approval_reply;
-use crate::message::{Address, Attachment, ChatRef, Command, Quoted, Route, Sender};
+use crate::message::{Address, ChatRef, Quoted, Route, Sender};
 use crate::pipeline::Pipeline;
 use crate::queue::Known;
 use crate::{clock, db, text};
@@ -168,7 +169,7 @@ impl Pipeline {
             message_id: heard.message_id.clone(),
             text: heard.text.clone(),
             kind: heard.kind.clone(),
-            attachments: heard.attachments.iter().map(attachment).collect(),
+            attachments: heard.attachments.iter().map(taken_in).collect(),
             quoted,
             command,
             press: heard.button.is_some().then(|| heard.message_id.clone()),
@@ -226,13 +227,6 @@ fn sender_id(line: &Line) -> String {
     )
 }
 
-/// Returns the command that a text is: a slash, its name, and what it takes.
-fn spoken(text: &str) -> Option<Command> {
-    let text = text.trim().strip_prefix('/')?;
-    let (word, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
-    Command::spoken(word, rest).filter(|command| rest.trim().is_empty() || command.takes_words())
-}
-
 /// Returns whether the text calls us by one of the names of the settings.
 fn is_called(config: &Config, channel: &str, text: &str) -> bool {
     let text = text.to_lowercase();
@@ -244,20 +238,11 @@ fn is_called(config: &Config, channel: &str, text: &str) -> bool {
         .any(|name| text::has_word(&text, &name.trim().to_lowercase()))
 }
 
-/// A file that the spool's reader has put below `downloads` already.
-fn attachment(file: &crate::control::Attachment) -> Attachment {
-    let name = file.path.rsplit('/').next().unwrap_or_default();
-    Attachment {
-        path: file.path.clone(),
-        filename: file.filename.clone().unwrap_or_else(|| name.to_owned()),
-        content_type: file.content_type.clone(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::control::Person;
+    use crate::message::Command;
 
     fn heard(text: &str) -> Heard {
         Heard {

@@ -1,12 +1,12 @@
-//! Requests of the HTTP API taken in: orders like those of the shell, but what makes no sense is refused at
-//! once and stored nowhere, because the caller is still there to hear why.
+//! Accepts requests of the HTTP API: commands like those of the shell, but an invalid one is refused at once and not stored,
+//! because the caller is waiting for the answer.
 
 use super::shell::Input;
 use crate::control;
 use crate::control::Order;
 use crate::message::{Command, Source};
 use crate::pipeline::Pipeline;
-use crate::queue::{Exchange, Known};
+use crate::queue::Known;
 use crate::{clock, db};
 
 /// Why a request is not taken in.
@@ -75,20 +75,6 @@ impl Pipeline {
             Known::Same => Ok(true),
             Known::Other => Err(Refusal::Other),
         }
-    }
-
-    /// Returns the conversation whose key begins with `prefix` and that is this chat's, see
-    /// [`Store::conversation`](crate::queue::Store::conversation).
-    ///
-    /// # Errors
-    /// See [`db::Error`].
-    pub async fn conversation(
-        &self,
-        prefix: &str,
-        chat: Vec<Exchange>,
-        now: &str,
-    ) -> Result<Option<String>, db::Error> {
-        self.queue.conversation(prefix, chat, now).await
     }
 
     /// Returns the conversation of the API in which a request was answered; `None` for no such one.

@@ -1,4 +1,4 @@
-//! The ways to people: to the owner, wherever they were last heard, and to the one who a word means.
+//! Resolves recipients: the owner, in the chat where they wrote last, and the person that a name means.
 
 use super::session_keys;
 use super::shell::Everybody;

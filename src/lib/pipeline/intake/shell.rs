@@ -1,5 +1,4 @@
-//! Commands of the shell taken in: whom they mean, which conversation they belong to, and where
-//! the reply goes.
+//! Accepts commands of the shell: their recipient, their conversation, and the destination of the reply.
 
 use std::sync::Arc;
 
@@ -274,11 +273,7 @@ impl Pipeline {
                     command: Some(Command::sending(emoji.as_ref(), sticker.as_deref())?),
                     attachments: files(attachments),
                     reply_to: reply_to.clone(),
-                    trust: if *untrusted {
-                        Trust::Other
-                    } else {
-                        Trust::Owner
-                    },
+                    trust: Trust::of(*untrusted),
                     ..input.envelope(input.door, door, key, text)
                 }
             }
@@ -441,16 +436,7 @@ impl Pipeline {
         };
         // A word with a slash means in a shell what it means in a chat, when nothing is after it that
         // it would not take.
-        let spoken = words
-            .text
-            .trim()
-            .strip_prefix('/')
-            .filter(|_| !words.untrusted)
-            .and_then(|text| {
-                let (word, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
-                Command::spoken(word, rest)
-                    .filter(|command| rest.is_empty() || command.takes_words())
-            });
+        let spoken = spoken(&words.text).filter(|_| !words.untrusted);
         let envelope = input.words(live, input.door, sender, words, key);
         let slip = || near_miss(&words.text).filter(|_| !words.untrusted);
         let envelope = Envelope {
@@ -581,11 +567,7 @@ impl Input<'_> {
         let unknown = unknown.or_else(|| Some(format!("no tier {:?}", text::visible(tier?))));
         Envelope {
             command: unknown.map(|reason| Command::Refused { reason }),
-            trust: if words.untrusted || (source == Source::Notify && !words.trusted) {
-                Trust::Other
-            } else {
-                Trust::Owner
-            },
+            trust: Trust::of(words.untrusted || (source == Source::Notify && !words.trusted)),
             trusted: words.trusted,
             background: words
                 .context
@@ -682,6 +664,13 @@ fn resets_all(command: &control::Command) -> bool {
     matches!(command, control::Command::Reset { target } if target == "all")
 }
 
+/// Returns the command that a text is: a slash, its name, and what it takes.
+pub(super) fn spoken(text: &str) -> Option<Command> {
+    let text = text.trim().strip_prefix('/')?;
+    let (word, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
+    Command::spoken(word, rest).filter(|command| rest.is_empty() || command.takes_words())
+}
+
 /// Returns what would be lost if nobody heard of the command.
 fn words_of(command: &control::Command) -> &str {
     match command {
@@ -702,7 +691,7 @@ fn ambiguous(target: &str, list: impl Iterator<Item = String>) -> String {
 }
 
 /// A file that the spool's reader has put below `downloads` already.
-fn taken_in(file: &control::Attachment) -> Attachment {
+pub(super) fn taken_in(file: &control::Attachment) -> Attachment {
     let name = file.path.rsplit('/').next().unwrap_or_default();
     Attachment {
         path: file.path.clone(),

@@ -1,4 +1,4 @@
-//! From the answer of the model to tasks in the queue.
+//! Converts the answer of the model to tasks in the queue.
 
 use serde_json::{Value, json};
 use std::collections::HashSet;
@@ -63,7 +63,7 @@ pub(crate) fn is_retrieve(call: &ToolCall) -> bool {
     call.id.starts_with(RETRIEVE)
 }
 
-/// Returns what the next plan is told of a call that came to nothing.
+/// Returns what the next plan is told about a failed call.
 pub(crate) fn failed(call: &ToolCall, why: &str) -> String {
     if !is_retrieve(call) {
         return why.to_owned();

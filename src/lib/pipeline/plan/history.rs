@@ -1,4 +1,4 @@
-//! The conversation as a persona is shown it: what was really said, in turns, and not what was planned.
+//! The conversation as shown to a persona: what was really said, not what was planned.
 
 use std::collections::HashMap;
 

@@ -19,7 +19,7 @@ use crate::session::Session;
 use crate::text::{estimate_tokens, shorten, visible};
 use crate::trust::fence;
 
-/// Characters that are told of what is known of the partner, as of any file of a prompt.
+/// The maximum number of characters about the partner, as for any file of a prompt.
 const MEMORY: usize = 20_000;
 
 /// What a turn needs for a plan.
@@ -99,7 +99,7 @@ and may have \"id\", \"depends_on\" (the ids of the tasks before it; without it,
 An empty array is silence. When a new message comes, what you have not done yet is cancelled, and you plan again. \
 Never write ⟦ or ⟧: the lines in them are notes of the system.";
 
-/// What is known in addition to the prompts.
+/// The context in addition to the prompts.
 pub(crate) struct Circumstances<'a> {
     /// The stickers that may be sent, one a line.
     pub stickers: &'a [String],

@@ -1,12 +1,12 @@
-//! Plan mode: the answer of the model is a graph of tasks, carried out one after the other.
+//! Plan mode: the answer of the model is a graph of tasks, executed one after the other.
 //!
 //! | step | where |
 //! |---|---|
 //! | messages wait `[agent] plan_pause_ms` for each other; of several only the newest is answered | `schedule` |
 //! | the model is shown what was really said, and asked for a plan | [`history`], [`instructions`] |
 //! | its answer becomes a graph in queue.db, in the transaction that ends the turn | [`answer`] |
-//! | tasks are carried out when they are due, round robin over conversations | [`rounds`], [`perform`] |
-//! | a new message cancels what is open, in the transaction that accepts it | `queue::tasks` |
+//! | tasks are executed when they are due, round robin over conversations | [`rounds`], [`perform`] |
+//! | a new message cancels open tasks, in the transaction that accepts it | `queue::tasks` |
 //!
 //! The task `received` of a graph is the message itself, in the inbox: it is pending until its plan is stored.
 
@@ -29,12 +29,4 @@ pub(crate) fn is_planned(live: &Live, envelope: &Envelope) -> bool {
 pub(crate) fn has_graph(envelope: &Envelope) -> bool {
     let answers_caller = matches!(envelope.source, Source::Cli | Source::Http | Source::System);
     envelope.route.is_some() && !answers_caller
-}
-
-/// Returns true for a message in a chat that calls for an answer: a newer one of these takes its place.
-pub(crate) fn gives_way(envelope: &Envelope) -> bool {
-    envelope.source.is_person()
-        && envelope.reply_to.is_some()
-        && !envelope.wants_reply
-        && envelope.command.is_none()
 }

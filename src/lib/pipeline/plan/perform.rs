@@ -1,4 +1,4 @@
-//! One task, carried out: what it leads to is stored in the transaction that records it as done.
+//! Executes a task: its result is stored in the transaction that records it as done.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::message::{
     Address, Command, Envelope, MediaKind, OutFile, Route, SessionKey, Source, ToolCall, is_id,
 };
 use crate::pipeline::approvals::Asking;
-use crate::pipeline::persist::{Unrecorded, isolated};
+use crate::pipeline::persist::{Recorded, Unrecorded, isolated};
 use crate::pipeline::turn::outcome::Saying;
 use crate::pipeline::{Pipeline, Signal};
 use crate::provider::{BoxFuture, ToolSpec};
@@ -21,9 +21,22 @@ use crate::queue::{AfterFailure, NewPart, ReadyTask, call_id};
 
 /// What a task leads to.
 #[derive(Default)]
-struct Result {
+struct Effects {
     parts: Vec<NewPart>,
     input: Option<Envelope>,
+}
+
+impl From<Vec<NewPart>> for Effects {
+    fn from(parts: Vec<NewPart>) -> Self {
+        Self { parts, input: None }
+    }
+}
+
+impl Effects {
+    fn of_input(input: Envelope) -> Self {
+        let (parts, input) = (Vec::new(), Some(input));
+        Self { parts, input }
+    }
 }
 
 /// Why a task was not done.
@@ -64,13 +77,13 @@ impl Pipeline {
     pub(super) async fn perform(self: Arc<Self>, task: ReadyTask) {
         let (pipeline, own) = (self.clone(), task.clone());
         let done = if task.is_stored {
-            Ok(Result::default())
+            Ok(Effects::default())
         } else {
             let done = isolated(async move { pipeline.result_of(&own).await }).await;
             done.unwrap_or_else(|_| Err(Failure::never("internal error")))
         };
         let recorded = match done {
-            Ok(Result { parts, input }) => self.complete(&task, parts, input).await,
+            Ok(Effects { parts, input }) => self.complete(&task, parts, input).await,
             Err(failure) => self.give_back(&task, &failure).await,
         };
         if let Err(Unrecorded::Failed(why)) = recorded {
@@ -87,7 +100,7 @@ impl Pipeline {
         task: &ReadyTask,
         parts: Vec<NewPart>,
         input: Option<Envelope>,
-    ) -> std::result::Result<(), Unrecorded> {
+    ) -> Recorded<()> {
         let complete = || {
             self.queue
                 .complete_task(task, parts.clone(), input.clone(), clock::now_ms())
@@ -101,11 +114,7 @@ impl Pipeline {
         Ok(())
     }
 
-    async fn give_back(
-        self: &Arc<Self>,
-        task: &ReadyTask,
-        failure: &Failure,
-    ) -> std::result::Result<(), Unrecorded> {
+    async fn give_back(self: &Arc<Self>, task: &ReadyTask, failure: &Failure) -> Recorded<()> {
         let Failure { why, next } = failure;
         tracing::warn!(
             kind = task.kind,
@@ -129,13 +138,9 @@ impl Pipeline {
         Ok(())
     }
 
-    async fn result_of(
-        self: &Arc<Self>,
-        ready: &ReadyTask,
-    ) -> std::result::Result<Result, Failure> {
+    async fn result_of(self: &Arc<Self>, ready: &ReadyTask) -> Result<Effects, Failure> {
         let task: Task = serde_json::from_str(&ready.task)
             .map_err(|error| Failure::never(format!("it cannot be read: {error}")))?;
-        let to_chat = |parts: Vec<NewPart>| Result { parts, input: None };
         if task.act.is_for_partner() && self.refuses(ready).await {
             return Err(Failure {
                 why: "who wrote is blocked or muted".to_owned(),
@@ -152,7 +157,7 @@ impl Pipeline {
         };
         match task.act {
             // The daemon has no pages for it; see the answer.
-            Act::Wait { .. } | Act::Retrieve { .. } => Ok(Result::default()),
+            Act::Wait { .. } | Act::Retrieve { .. } => Ok(Effects::default()),
             Act::Send { text } => {
                 let spoken = Box::pin(self.voiced(&ready.envelope, &text, &ready.run_id)).await;
                 let mut parts = match spoken {
@@ -162,26 +167,21 @@ impl Pipeline {
                 if let Some(first) = parts.first_mut() {
                     first.reply_to = reply_to;
                 }
-                Ok(to_chat(parts))
+                Ok(parts.into())
             }
             Act::React { emoji } if reply_to.is_some() => {
-                Ok(to_chat(self.parts(&answering, Saying::Reaction(emoji))))
+                Ok(self.parts(&answering, Saying::Reaction(emoji)).into())
             }
-            Act::React { .. } => Ok(Result::default()),
+            Act::React { .. } => Ok(Effects::default()),
             Act::Sticker { set, name } => self.sticker(&answering, &set, &name).await,
             Act::SendMedia { path } => self.send_media(ready, &answering, path).await,
             Act::Xsend { to, text } => self.send_elsewhere(ready, &to, text).await,
             Act::Block => self.block(ready, true).await,
             Act::Unblock => self.block(ready, false).await,
-            Act::Clear => Ok(Result {
-                parts: Vec::new(),
-                input: Some(Envelope {
-                    route: None,
-                    reply_to: None,
-                    command: Some(Command::NEW),
-                    ..own_input(ready, ready.session_key.clone(), String::new())
-                }),
-            }),
+            Act::Clear => Ok(Effects::of_input(Envelope {
+                command: Some(Command::NEW),
+                ..own_input(ready, ready.session_key.clone(), String::new())
+            })),
         }
     }
 
@@ -190,7 +190,7 @@ impl Pipeline {
         envelope: &Envelope,
         set: &str,
         name: &str,
-    ) -> std::result::Result<Result, Failure> {
+    ) -> Result<Effects, Failure> {
         let (channel, route) = self
             .channel(envelope)
             .ok_or_else(|| Failure::never("its channel is off"))?;
@@ -216,13 +216,10 @@ impl Pipeline {
             },
             None => {
                 tracing::warn!(set, name, "there is no such sticker");
-                return Ok(Result::default());
+                return Ok(Effects::default());
             }
         };
-        Ok(Result {
-            parts: vec![part],
-            input: None,
-        })
+        Ok(vec![part].into())
     }
 
     async fn send_media(
@@ -230,7 +227,7 @@ impl Pipeline {
         ready: &ReadyTask,
         envelope: &Envelope,
         path: String,
-    ) -> std::result::Result<Result, Failure> {
+    ) -> Result<Effects, Failure> {
         let (_, route) = self
             .channel(envelope)
             .ok_or_else(|| Failure::never("its channel is off"))?;
@@ -257,10 +254,7 @@ impl Pipeline {
             files: vec![file],
             ..NewPart::plain(route, String::new())
         };
-        Ok(Result {
-            parts: vec![part],
-            input: None,
-        })
+        Ok(vec![part].into())
     }
 
     async fn send_elsewhere(
@@ -268,7 +262,7 @@ impl Pipeline {
         ready: &ReadyTask,
         to: &str,
         text: String,
-    ) -> std::result::Result<Result, Failure> {
+    ) -> Result<Effects, Failure> {
         let known = self
             .everybody()
             .await
@@ -279,17 +273,14 @@ impl Pipeline {
             .await?;
         let route: Route = route.map_err(Failure::never)?;
         let key = SessionKey(format!("raw:{}", to.trim()));
-        Ok(Result {
-            parts: Vec::new(),
-            input: Some(Envelope {
-                route: Some(route),
-                command: Some(Command::Deliver { emoji: None }),
-                ..own_input(ready, key, text)
-            }),
-        })
+        Ok(Effects::of_input(Envelope {
+            route: Some(route),
+            command: Some(Command::Deliver { emoji: None }),
+            ..own_input(ready, key, text)
+        }))
     }
 
-    /// Returns true when nothing is said any more to the one whom a plan answers.
+    /// Returns true when the partner of a plan no longer receives messages.
     async fn refuses(self: &Arc<Self>, ready: &ReadyTask) -> bool {
         let Some(id) = Address::parse(&ready.envelope.sender.id) else {
             return false;
@@ -303,16 +294,12 @@ impl Pipeline {
     }
 
     /// Refuses the partner from now on, or no more. Owners are never refused.
-    async fn block(
-        self: &Arc<Self>,
-        ready: &ReadyTask,
-        on: bool,
-    ) -> std::result::Result<Result, Failure> {
+    async fn block(self: &Arc<Self>, ready: &ReadyTask, on: bool) -> Result<Effects, Failure> {
         let name = if on { "block" } else { "unblock" };
         let sender = &ready.envelope.sender.id;
         if ready.envelope.from_owner || self.is_owner(&self.live(), sender) {
             tracing::warn!("a plan tried to block an owner; ignored");
-            return Ok(Result::default());
+            return Ok(Effects::default());
         }
         let id = Address::parse(sender)
             .ok_or_else(|| Failure::never("the sender has no address to block"))?;
@@ -323,7 +310,7 @@ impl Pipeline {
         crate::sys::blocking(change)
             .await
             .map_err(|error| Failure::later(error.to_string()))?;
-        Ok(Result::default())
+        Ok(Effects::default())
     }
 
     /// Lets the tool policy decide, and asks the owner where it says so.
@@ -333,7 +320,7 @@ impl Pipeline {
         tool: &str,
         input: Value,
         own: Option<&dyn Tool>,
-    ) -> std::result::Result<(), Failure> {
+    ) -> Result<(), Failure> {
         let (live, envelope) = (self.live(), &ready.envelope);
         let single = Single {
             run_id: ready.run_id.clone(),

@@ -1,5 +1,5 @@
-//! The rounds: one task a tick, one conversation after the other. A tick is an event or the time of a task; where
-//! nothing is due nothing is done.
+//! The rounds: one task a tick, one conversation after the other. A tick is an event or the due time of a task; without due
+//! tasks nothing happens.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;

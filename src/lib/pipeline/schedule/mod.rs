@@ -1,7 +1,6 @@
 //! Step 2, schedule: messages that belong together become one turn, and each session's turns run in order.
 
 pub(crate) mod debounce;
-pub(crate) mod lane_commands;
 mod lanes;
 pub(crate) mod renew_session;
 pub(crate) mod scheduler;

@@ -1,5 +1,4 @@
-//! The conversation that a turn continues with: when the old one is over because of the time that has
-//! passed, a new one.
+//! The conversation of a turn: a new one when the old one has expired.
 
 use std::sync::Arc;
 
@@ -37,8 +36,7 @@ impl Pipeline {
     ) -> Recorded<Fresh> {
         let envelope = inputs.leader();
         let key = &envelope.session_key;
-        let take = || self.persist("a session", || self.sessions.take(key, envelope.contact()));
-        let session = take().await?;
+        let session = self.take_session(envelope).await?;
         if is_ones_own(envelope)
             && !session.state().entries.is_empty()
             && session.state().resume(&envelope.id) == Resume::Fresh
@@ -47,7 +45,7 @@ impl Pipeline {
             self.sessions.put(session);
             self.archive(key).await?;
             return Ok(Fresh {
-                session: take().await?,
+                session: self.take_session(envelope).await?,
                 carried: None,
             });
         }
@@ -70,7 +68,7 @@ impl Pipeline {
         self.sessions.put(session);
         self.archive(key).await?;
         Ok(Fresh {
-            session: take().await?,
+            session: self.take_session(envelope).await?,
             carried,
         })
     }

@@ -1,7 +1,6 @@
 //! Step 2, lanes: each session's turns one after the other, sessions side by side.
 //!
-//! [`Lanes`] decides and does nothing else; [`drive`] does what it decides. A panic in a turn or a command ends
-//! that one alone.
+//! [`Lanes`] only decides; [`drive`] acts on its decisions. A panic in a turn or a command ends only that one.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -167,7 +166,7 @@ impl Scheduler {
             let (key, leader) = (inputs.key(), inputs.leader());
             // Of several messages only the newest is answered with a plan.
             let superseded = plan::is_planned(live, leader)
-                && plan::gives_way(leader)
+                && debounce::is_chat_message(leader)
                 && (self.lanes.is_superseded(key) || self.gather.waits(key));
             self.tasks
                 .spawn(run_turn(self.pipeline.clone(), inputs, slot, superseded));
@@ -307,8 +306,8 @@ impl Scheduler {
             let (before, next) = (run.inputs.leader(), inputs.leader());
             let replans = on_busy == OnBusy::Replan
                 && plan::is_planned(&live, next)
-                && plan::gives_way(before)
-                && plan::gives_way(next);
+                && debounce::is_chat_message(before)
+                && debounce::is_chat_message(next);
             (replans || on_busy == OnBusy::Interrupt && debounce::go_together(before, next))
                 // One that has answered gives way to nobody: it makes room for this very message.
                 && !run.answered.load(Ordering::Relaxed)
@@ -316,32 +315,28 @@ impl Scheduler {
         let waiting = self.lanes.suspended(inputs.key()).filter(|waiting| {
             on_busy == OnBusy::Interrupt && debounce::go_together(waiting.leader(), inputs.leader())
         });
-        if let Some(ids) = waiting.map(TurnInputs::ids) {
+        let waiting = waiting.map(|waiting| (waiting.ids(), None));
+        let running = running.filter(gives_way);
+        let running = running.map(|run| (run.inputs.ids(), Some(run)));
+        for (ids, run) in waiting.into_iter().chain(running) {
             let queue = &self.pipeline.queue;
-            let interrupt = || queue.interrupt(&ids, crate::clock::now_ms());
-            match self.pipeline.persist("an interruption", interrupt).await {
-                Ok(()) => self.lanes.wake(inputs.key()),
-                Err(Unrecorded::Ending) => return,
-                Err(Unrecorded::Failed(_)) => {}
-            }
-        }
-        if let Some(run) = running.filter(gives_way) {
-            let (queue, ids) = (&self.pipeline.queue, run.inputs.ids());
             // First the record, then the end: a run that ends now finds that it has nothing to say.
             let interrupt = || queue.interrupt(&ids, crate::clock::now_ms());
             match self.pipeline.persist("an interruption", interrupt).await {
-                Ok(()) => {
-                    run.interrupted.store(true, Ordering::Relaxed);
-                    run.cancel.cancel();
-                }
+                Ok(()) => match run {
+                    None => self.lanes.wake(inputs.key()),
+                    Some(run) => {
+                        run.interrupted.store(true, Ordering::Relaxed);
+                        run.cancel.cancel();
+                    }
+                },
                 Err(Unrecorded::Ending) => return,
                 // The turn that runs ends by itself, and this one follows it.
                 Err(Unrecorded::Failed(_)) => {}
             }
         }
         let (key, leader) = (inputs.key().clone(), inputs.leader());
-        let is_choice = matches!(leader.command, Some(Command::Model { .. }));
-        let is_told = (leader.command.is_some() && !is_choice) || leader.wants_reply;
+        let is_told = (leader.command.is_some() && !inputs.is_choice()) || leader.wants_reply;
         if let Some(before) = self.lanes.suspended(&key).filter(|_| is_told) {
             self.pipeline.tell_behind(leader, before);
         }

@@ -1,6 +1,6 @@
 //! A turn that cannot continue now is suspended: it ends without an answer, its slot is free, its lane waits. The
 //! scheduler starts it again when its time has come, or when what it waits for is there; its transcript says where
-//! it continues. Its sender is notified once what is waited for.
+//! it continues. Its sender is notified once of what it waits for.
 
 mod reminder_without_model;
 mod wait_plan;

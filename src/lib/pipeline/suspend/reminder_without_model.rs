@@ -1,4 +1,4 @@
-//! The text of a reminder, sent as it is at its time when the model is away or failed.
+//! Sends the text of a reminder unchanged at its time when the model is unavailable or failed.
 
 use std::sync::Arc;
 
@@ -32,13 +32,13 @@ impl Pipeline {
             session_key: SessionKey("alert:job".to_owned()),
             command: Some(Command::Deliver { emoji: None }),
             text: format!(
-                "{}\n\n⏳ These are the words of the job itself. {why}.{due}",
+                "{}\n\n⏳ This is the text of the job itself. {why}.{due}",
                 envelope.text
             ),
             received_at: now,
             ..envelope.clone()
         };
-        if let Err(error) = self.say_once(words).await {
+        if let Err(error) = self.accept_once(words).await {
             tracing::warn!(%error, "the text of a waiting job is sent at its next attempt");
         }
     }

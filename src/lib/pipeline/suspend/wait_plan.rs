@@ -1,5 +1,5 @@
-//! How long a turn waits for what, and when it is given up: less patience for who waits over HTTP, none for what nobody asked
-//! for, and ten minutes of tries for a machine that slept.
+//! How long a turn waits for which resource, and when it is given up: a shorter time for HTTP callers, none for turns that
+//! nobody requested, and ten minutes of retries after a suspend of the machine.
 
 use std::time::Duration;
 
@@ -92,7 +92,7 @@ impl Pipeline {
                 false => Denied::Late(reason),
             });
         }
-        // Anyone who waits at a prompt or a socket is told at once.
+        // Callers that wait at a prompt or a socket are told at once.
         let no_chat = envelope.route.is_none();
         if away.cause == Cause::Capped && (no_chat || wake_at > give_up_at) {
             return Err(Denied::AtOnce(away.detail.clone()));

@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use parking_lot::Mutex;
 
@@ -14,10 +13,8 @@ use crate::llm::Cause;
 use crate::message::{Envelope, Route, Source};
 use crate::pipeline::Pipeline;
 use crate::pipeline::schedule::debounce::TurnInputs;
+use crate::pipeline::turn::progress::progress_message::take_back;
 use crate::queue::{Suspended, WaitsOn};
-
-/// Tries to remove a notice; after them the next start has another.
-const REMOVALS: u32 = 3;
 
 /// What is said in chats about turns that wait, by input.
 #[derive(Debug, Clone, Default)]
@@ -126,20 +123,11 @@ impl Pipeline {
         let Some(channel) = self.channels.get(route.channel.as_str()) else {
             return;
         };
-        for _ in 0..REMOVALS {
-            let wait = match channel.remove(&route.chat, message).await {
-                Ok(()) | Err(SendError::Never { .. }) => {
-                    if let Err(error) = self.queue.hides(route, message).await {
-                        tracing::warn!(%error, "the removal of a notice was not recorded; it will be removed again");
-                    }
-                    return;
-                }
-                Err(SendError::NotSent { retry_after, .. }) => retry_after,
-                Err(SendError::Unknown(_) | SendError::Markup(_)) => None,
-            };
-            tokio::time::sleep(wait.unwrap_or(Duration::from_secs(2))).await;
+        if take_back(channel.as_ref(), route, message).await
+            && let Err(error) = self.queue.hides(route, message).await
+        {
+            tracing::warn!(%error, "the removal of a notice was not recorded; it will be removed again");
         }
-        tracing::warn!("cannot remove a notice; it is removed at the next start");
     }
 
     /// Takes over the notice of an input that still waits after a restart.

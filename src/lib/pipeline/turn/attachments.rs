@@ -104,7 +104,7 @@ pub(crate) async fn read(place: &Place<'_>) -> Files {
     if !files.kept.is_empty() {
         let (paths, patterns): (Vec<String>, Vec<String>) = files.kept.iter().cloned().unzip();
         let told = |paths: &[String]| Block::context(format!("{KEPT}{}⟧", paths.join(", ")));
-        // Anyone who sends a file chooses its name.
+        // The sender of a file chooses its name.
         let names = place.envelope.attachments.iter().map(|file| &file.filename);
         let of_media = place.envelope.media.iter();
         let mut names = names.chain(of_media.filter_map(|media| media.filename.as_ref()));
@@ -149,7 +149,7 @@ impl Files {
     }
 }
 
-/// What is told about a file in addition to what is in it.
+/// What the model is told about a file in addition to its content.
 fn is_label(block: &Block) -> bool {
     matches!(block, Block::Context { text } if !text.contains('\n'))
 }
@@ -457,7 +457,7 @@ impl Place<'_> {
                 tracing::warn!(
                     %why,
                     session = self.session_id,
-                    "a recording was not put into words"
+                    "a recording was not transcribed"
                 );
                 vec![label.with(&format!("; transcription failed: {why}"))].into()
             }

@@ -1,4 +1,4 @@
-//! The document that a program of the owner's receives at the end of a message, see `[callback]`.
+//! The document that `[callback]` sends at the end of a message.
 
 use serde_json::json;
 

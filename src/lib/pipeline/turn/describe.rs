@@ -1,6 +1,6 @@
-//! Files in words, for models that see no pictures and for personas, who remember what they saw: written by hand,
-//! else from the cache, else by the model of `[routing] vision`. A message may cost at most [`BUDGET`] looks; what is
-//! over that is named and described the next time it comes.
+//! Descriptions of files, for models without vision and for personas, which remember them: written by hand, else from the
+//! cache, else by the model of `[routing] vision`. At most [`BUDGET`] files are described for a message; the others are only
+//! named, and described when they occur again.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};

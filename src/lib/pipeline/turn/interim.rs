@@ -1,5 +1,5 @@
-//! What the agent says in addition to its calls of tools ("I will look that up"), as a separate message before they run.
-//! It is a courtesy: after a crash it may be missing, and it is never said twice.
+//! Text that the agent writes together with tool calls ("I will look that up"), sent as a separate message before they run.
+//! After a crash it may be missing; it is never sent twice.
 
 use std::sync::Arc;
 
@@ -8,8 +8,7 @@ use tokio::sync::mpsc;
 use super::run::TurnContext;
 use crate::clock;
 use crate::message::{Command, Envelope, Sender, SessionKey, Source, Trust};
-use crate::pipeline::{Pipeline, Signal};
-use crate::queue::{Arrival, Verdict};
+use crate::pipeline::Pipeline;
 
 impl Pipeline {
     /// Returns where such words go, in order, and whether they rest on untrusted ones; `None` when the settings or the source of the turn want none.
@@ -37,21 +36,13 @@ impl Pipeline {
                 let now = clock::now_ms();
                 let said = Envelope {
                     from_owner: true,
-                    trust: if untrusted {
-                        Trust::Other
-                    } else {
-                        Trust::Owner
-                    },
+                    trust: Trust::of(untrusted),
                     route: Some(route.clone()),
                     command: Some(Command::Deliver { emoji: None }),
-                    ..Envelope::new(id.clone(), Source::System, agent, key.clone(), words, now)
+                    ..Envelope::new(id, Source::System, agent, key.clone(), words, now)
                 };
-                let arrival = Arrival::new(id, Verdict::Accept(vec![said]));
-                match pipeline.queue.accept(vec![arrival], None, now).await {
-                    Ok((accepted, _)) => {
-                        let _ = pipeline.signals.send(Signal::Accepted(accepted));
-                    }
-                    Err(error) => tracing::warn!(%error, "cannot send the text of a tool call"),
+                if let Err(error) = pipeline.accept_once(said).await {
+                    tracing::warn!(%error, "cannot send the text of a tool call");
                 }
             }
         });

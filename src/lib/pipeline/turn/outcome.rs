@@ -1,4 +1,4 @@
-//! The end of a turn: what is recorded of it, in one transaction, and what is said.
+//! The end of a turn: what is recorded in one transaction, and what is sent.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::pipeline::schedule::debounce::TurnInputs;
 use crate::pipeline::{Live, Pipeline, Signal};
 use crate::queue::{Ended, Ending, Finish, NewPart, NewTask, Note};
 
-/// Characters of what went into a conversation from another that it is notified of.
+/// The number of characters, of a text sent into a conversation from another one, that the conversation is told of.
 const TOLD: usize = 1500;
 
 /// What is to be recorded of a turn.
@@ -164,7 +164,7 @@ impl Pipeline {
     }
 
     /// Ends inputs in whose handling a bug of ours was met: they are a dead letter, so that no start meets it
-    /// again. Their chat is notified on the side: that may meet the bug, too.
+    /// again. Their chat is notified in a separate task, because that may hit the bug, too.
     pub(crate) async fn dead_letter_inputs(
         self: &Arc<Self>,
         envelope: &Envelope,
@@ -187,7 +187,7 @@ impl Pipeline {
         .await;
     }
 
-    /// Says that the end of an input could not be recorded: to the one who waits for its answer file, else in its chat.
+    /// Reports that the end of an input could not be recorded: to the caller that waits for its answer file, else in its chat.
     fn say_unrecorded(self: &Arc<Self>, envelope: &Envelope, why: &str) {
         if envelope.wants_reply {
             self.answer(&Reply::error(&envelope.id, why));
@@ -453,7 +453,7 @@ fn chosen_message(text: &str) -> (Option<String>, &str) {
     }
 }
 
-/// What a conversation is told of words that went into it from another.
+/// The note in a conversation about text that another conversation sent there.
 fn told_by_itself(envelope: &Envelope, words: &str, untrusted: bool, now: i64) -> Note {
     let whence = match envelope.source {
         Source::Heartbeat => "when you woke by yourself".to_owned(),

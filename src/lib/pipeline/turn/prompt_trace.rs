@@ -1,5 +1,4 @@
-//! What a turn begins with, as it is noted for `--explain`: in the same lines as the message, and nothing of it is
-//! sent.
+//! The record of a turn's prompt for `--explain`: in the lines of the message; nothing of it is sent to the model.
 
 use super::run::TurnContext;
 use crate::clock;

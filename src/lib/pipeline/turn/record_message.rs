@@ -1,5 +1,5 @@
-//! A message is written into its transcript before the model is asked: with what was heard, known and recalled in addition to
-//! it, its files, and where each of them came from.
+//! Records a message in its transcript before the model is called: with group context, profile and recalled memories, its
+//! files, and the provenance of each.
 
 use std::sync::Arc;
 
@@ -139,10 +139,10 @@ impl Pipeline {
         let before: Vec<Block> = carried.map(|carried| carried.blocks).unwrap_or_default();
         let heard = prompt::overheard(notes, zone, &marker);
         let of_guests = notes.iter().any(|note| !note.of_owner);
-        let known = known.map(|known| (prompt::recalled(known), Provenance::Owner));
+        let known = known.map(|known| (Block::context(known), Provenance::Owner));
         let recalled = recalled.map(|recalled| {
             let provenance = of(recalled.untrusted, Provenance::Model);
-            (prompt::recalled(recalled.text()), provenance)
+            (Block::context(recalled.text()), provenance)
         });
         let mut parts = Parts::default();
         let before: Vec<_> = before
@@ -165,7 +165,7 @@ impl Pipeline {
             let shows_id = plan::is_planned(place.live, message);
             let mut blocks = prompt::message(message, zone, &marker, shows_id);
             parts.add("message", &blocks);
-            // What is known in addition to the words is between the first head and them.
+            // Additional context is between the first header and the text.
             blocks.splice(1..1, std::mem::take(&mut beside));
             content.extend(blocks);
             let files = attachments::read(&Place {

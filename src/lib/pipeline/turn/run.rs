@@ -1,5 +1,4 @@
-//! Step 3, turn: one input, from its start to the transaction that marks it done and stores what
-//! is to be said.
+//! Step 3, turn: one input, from its start to the transaction that marks it done and stores the reply.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -19,11 +18,11 @@ use crate::memory::{JOINED, MAIN, Scope, Viewer};
 use crate::message::{Address, Block, Envelope, Source, ToolCall};
 use crate::people::People;
 use crate::pipeline::approvals::Asking;
+use crate::pipeline::commands::lane::Step;
 use crate::pipeline::persist::{Recorded, Unrecorded};
 use crate::pipeline::plan;
 use crate::pipeline::plan::instructions::PlanForm;
 use crate::pipeline::schedule::debounce::TurnInputs;
-use crate::pipeline::schedule::lane_commands::{NO_SUMMARY, SUMMARIES, Step};
 use crate::pipeline::schedule::renew_session::Fresh;
 use crate::pipeline::schedule::slots::Handle;
 use crate::pipeline::subagents::Sending;
@@ -32,7 +31,7 @@ use crate::pipeline::{Live, Pipeline, Run};
 use crate::prompt::Section;
 use crate::provider::SystemBlock;
 use crate::queue::{Ended, Ending, Heard, Started};
-use crate::session::{Entry, Kind, Session, SummaryBy};
+use crate::session::{Entry, Kind, Session};
 use crate::{agent, clock};
 
 /// Characters that the notice of a message that was given up quotes.
@@ -107,7 +106,7 @@ pub(crate) async fn run(
     }
 }
 
-/// With what a turn begins, in addition to its messages.
+/// The context with which a turn begins, in addition to its messages.
 struct Given {
     heard: Heard,
     /// A newer message is answered instead.
@@ -260,11 +259,7 @@ impl Pipeline {
         reason: &str,
         keep: bool,
     ) -> bool {
-        let key = &envelope.session_key;
-        let Ok(mut session) = self
-            .persist("a session", || self.sessions.take(key, envelope.contact()))
-            .await
-        else {
+        let Ok(mut session) = self.take_session(envelope).await else {
             return true;
         };
         let turn = session.state().turn.as_ref();
@@ -566,12 +561,8 @@ impl Pipeline {
         }
         let state = session.state();
         let is_new = state.compaction_count > compactions;
-        match state.compacted.as_ref().filter(|_| is_new) {
-            Some(newest) if newest.by == SummaryBy::Statistics => {
-                self.note_trouble_of(SUMMARIES, NO_SUMMARY);
-            }
-            Some(_) => self.end_troubles(SUMMARIES),
-            None => {}
+        if let Some(newest) = state.compacted.as_ref().filter(|_| is_new) {
+            self.note_summary(newest.by);
         }
         ended
     }
@@ -668,7 +659,7 @@ impl Pipeline {
         }
         let people = self.people.read().unwrap_or_default();
         if let Some(person) = id.strip_prefix(JOINED) {
-            // Anyone who has one of the ids reads all of it.
+            // Anyone who has one of the ids can read all of it.
             let session = &live.config.session;
             let is_known = session.identity_links.contains_key(person);
             let links = session.identity_links.get(person).into_iter().flatten();
@@ -706,7 +697,7 @@ fn same_person(live: &Live, people: &People, envelope: &Envelope) -> Vec<String>
     ids
 }
 
-/// Takes back the choice of a model that is configured no more, and returns what the owner is notified of it.
+/// Revokes the choice of a model that is no longer configured, and returns the notice for the owner.
 async fn leave_gone_model(
     live: &Live,
     envelope: &Envelope,
@@ -725,7 +716,7 @@ async fn leave_gone_model(
     }
     let answers = model_for(live, envelope, session);
     Some(format!(
-        "The model `{gone}` of this conversation is not configured any more: `{answers}` answers. /model chooses another"
+        "The model `{gone}` of this conversation is no longer configured: `{answers}` answers. /model selects another"
     ))
 }
 

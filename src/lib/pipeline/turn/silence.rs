@@ -1,8 +1,7 @@
 //! Silence: an answer that says there is nothing to say.
 //!
-//! The `silent` tool is the clean way. Two tokens are understood too, because models were taught
-//! them: in answers to people only as the whole answer; in answers to events also at the beginning
-//! or end of a short one, where they mean the same.
+//! The `silent` tool is the clean way. Two tokens are accepted, too, because models were trained on them: in answers to people
+//! only as the whole answer; in answers to events also at the beginning or end of a short one.
 
 use crate::message::Source;
 

@@ -1,5 +1,4 @@
-//! Recordings become words: by a program on this machine, or else by the model of
-//! `routing.speech_to_text`.
+//! Transcribes recordings: by a program on this machine, or else by the model of `routing.speech_to_text`.
 //!
 //! The program is the owner's and the recording is anybody's: it runs without network in a directory
 //! of its own next to the recording, `words-ID`, which goes when it ends:
@@ -18,11 +17,12 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use crate::llm::{Purpose, Unavailable};
+use crate::media::sound_ending;
 use crate::pipeline::Live;
 use crate::provider::transcription::{MAX_BYTES, Recording};
 use crate::sandbox;
 use crate::sandbox::{Program, Root, Status};
-use crate::sys::ScratchDir;
+use crate::sys::{ScratchDir, blocking};
 use crate::text;
 
 /// How long the program may take.
@@ -111,7 +111,7 @@ async fn ask(
     };
     let path = path.to_owned();
     let bytes = blocking(move || whole(&path)).await?;
-    let filename = format!("audio.{}", ending(&bytes));
+    let filename = file_name(&bytes);
     let recording = Recording {
         bytes: &bytes,
         filename: &filename,
@@ -142,19 +142,9 @@ fn whole(path: &Path) -> Result<Vec<u8>, String> {
     }
 }
 
-/// Returns the ending that says what these bytes are: names are anybody's and often have none.
-/// Telegram's voices are OGG.
-fn ending(bytes: &[u8]) -> &'static str {
-    match bytes {
-        [b'R', b'I', b'F', b'F', ..] => "wav",
-        [b'f', b'L', b'a', b'C', ..] => "flac",
-        [b'I', b'D', b'3', ..] => "mp3",
-        // Eleven bits that begin a frame; the next four would be 0 for AAC (ISO 11172-3 §2.4.1.3).
-        [0xff, second, ..] if second & 0xe0 == 0xe0 && second & 0x06 != 0 => "mp3",
-        [_, _, _, _, b'f', b't', b'y', b'p', ..] => "m4a",
-        [0x1a, 0x45, 0xdf, 0xa3, ..] => "webm",
-        _ => "ogg",
-    }
+/// Returns what a recording is called, by its bytes: names are anybody's and often have none. Telegram's voices are OGG.
+fn file_name(bytes: &[u8]) -> String {
+    format!("audio.{}", sound_ending(bytes).unwrap_or("ogg"))
 }
 
 /// Runs the program and returns what it wrote, without space around it.
@@ -171,7 +161,7 @@ async fn listen(
     spec.read_only.push(room.audio.clone());
     let ended = sandbox::run(spec, cancel.clone(), &|_| {}).await;
     let outcome = ended.map_err(|error| format!("`{}` was not run: {error}", program.name()))?;
-    let complaint = blocking(move || Ok(room.complaint())).await?;
+    let complaint = blocking(move || room.complaint()).await;
     let failed = |how: String| match &complaint {
         Some(complaint) => Err(complaint.clone()),
         None => Err(format!("`{}` {how}", program.name())),
@@ -213,7 +203,7 @@ impl Room {
         let dir =
             ScratchDir::make(recording.parent().unwrap_or(recording), "words").map_err(unmade)?;
         let room = Self {
-            audio: dir.path().join(format!("audio.{}", ending(&head))),
+            audio: dir.path().join(file_name(&head)),
             dir,
         };
         let mut to = OpenOptions::new()
@@ -239,34 +229,5 @@ impl Room {
             .map(|line| text::visible(line.trim()))
             .find(|line| !line.is_empty())?;
         Some(text::shorten(&crate::secret::redact(&last), MAX_REASON))
-    }
-}
-
-async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, String> + Send + 'static,
-) -> Result<T, String> {
-    crate::sys::blocking(work).await
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_it_is_is_told_by_the_bytes() {
-        let heads: [&[u8]; 8] = [
-            b"OggS\0\x02",
-            b"RIFF\x24\x08\0\0WAVE",
-            b"fLaC",
-            b"ID3\x04",
-            b"\xff\xfb\x90",
-            b"\0\0\0\x20ftypM4A ",
-            b"\x1a\x45\xdf\xa3",
-            b"?",
-        ];
-        assert_eq!(
-            heads.map(ending),
-            ["ogg", "wav", "flac", "mp3", "mp3", "m4a", "webm", "ogg"]
-        );
     }
 }

@@ -1,4 +1,4 @@
-//! Answers as voice messages: `[agent] voice`. What cannot be spoken is written.
+//! Answers as voice messages: `[agent] voice`. Text that cannot be spoken is sent as text.
 
 use std::path::PathBuf;
 

@@ -7,7 +7,7 @@ use crate::secret;
 const ALLOW: &str = "/allow-secret";
 
 /// What they are told.
-pub(crate) const NOTE: &str = "What looks like a secret was kept out of your message. To send it all the same, write /allow-secret before the words.";
+pub(crate) const NOTE: &str = "Text that looks like a secret was removed from your message. To send it anyway, write /allow-secret before the text.";
 
 /// Leaves out of a message what looks like a secret; returns whether anything did.
 pub(crate) fn withhold(envelope: &mut Envelope) -> bool {

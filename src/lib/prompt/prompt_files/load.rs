@@ -1,5 +1,4 @@
-//! Text files as they go into a prompt, read again only when they changed: as long as a file is as it
-//! was, a turn costs one lstat(2).
+//! Text files for the prompt, read again only when they have changed: for an unchanged file a turn costs one lstat(2).
 
 use parking_lot::Mutex;
 use std::collections::HashMap;

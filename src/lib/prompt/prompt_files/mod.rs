@@ -1,4 +1,4 @@
-//! The files that go into the prompt: convention files, those of a tier of one's own, role prompts.
+//! The files of the prompt: convention files, files of configured tiers, role prompts.
 
 pub(crate) mod load;
 

@@ -31,7 +31,7 @@ const PERSONA: &str = "Persona";
 /// What is said of the marks, no matter who the agent is.
 const MARKS: &str = "Text in ⟦ ⟧ before a message is written by the system, not by the person.";
 
-/// A piece of the system text, for the one who asks what it was made of.
+/// A part of the system text, for `--explain`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Section {
     /// The file, `Skills`, or what it is.
@@ -288,7 +288,7 @@ impl Sources {
                 model = model.name,
                 tokens = cut.tokens,
                 budget = cut.budget,
-                "cut in the prompt, for together they are more than a quarter of what the model reads: {names}"
+                "cut in the prompt, because together they exceed a quarter of the model's context window: {names}"
             );
         }
     }

@@ -331,7 +331,7 @@ fn what_is_wrong_with_the_files_is_said() {
     assert_eq!(
         remarks,
         [
-            "Hidden AGENTS.md has a character that nobody sees and the model reads: 2:3 U+200B, which has no width (and 1 more)"
+            "Hidden AGENTS.md has an invisible character that the model reads: 2:3 U+200B, which has no width (and 1 more)"
                 .to_owned(),
             format!("Prompt agent.config_path: {workspace}/notes is in the workspace, where the agent itself may write"),
             format!("Prompt agent.config_path: {} is not there", place.home.config_dir().join("absent").display()),

@@ -1,4 +1,4 @@
-//! Whether and how a model is asked to think.
+//! Whether and how extended thinking is requested.
 //!
 //! Written after <https://platform.claude.com/docs/en/build-with-claude/adaptive-thinking> and
 //! …/extended-thinking, read 2026-11.

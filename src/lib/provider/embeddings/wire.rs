@@ -1,4 +1,4 @@
-//! What is sent and what comes back, a vendor's words each.
+//! Requests and responses in the format of each vendor.
 
 use serde::Deserialize;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! generateContent's answer: each event a part of the first candidate, the counts with it.
+//! generateContent's answer: each event has a part of the first candidate and the token counts.
 
 use serde_json::{Value, json};
 

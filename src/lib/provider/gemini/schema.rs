@@ -1,8 +1,8 @@
-//! JSON Schema as far as Gemini's function declarations take it.
+//! The part of JSON Schema that Gemini's function declarations accept.
 //!
-//! Their `Schema` (<https://ai.google.dev/api/caching#Schema>, read 2026-11) is a part of OpenAPI 3.0:
-//! one unknown word in one tool, such as `additionalProperties`, and each request is refused. What is
-//! left out here is still held: the arguments are checked against the tool's own schema before it runs.
+//! Their `Schema` (<https://ai.google.dev/api/caching#Schema>, read 2026-11) is a part of OpenAPI 3.0: with one unknown word
+//! in one tool, such as `additionalProperties`, every request is refused. What is left out here is still enforced: the
+//! arguments are checked against the tool's own schema before it runs.
 
 use serde_json::{Map, Value, json};
 

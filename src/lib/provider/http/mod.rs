@@ -391,11 +391,12 @@ impl Endpoint {
     /// Returns a response that is a success, or the error that it is.
     async fn check_status(&self, response: Response) -> Result<Response, Error> {
         let status = response.status();
-        if status.is_success() && is_content_type(&response, "html") {
-            return Err(Error::Missing {
+        // Vendors refuse in JSON; a page under these comes from what stands before them.
+        let may_be_a_page = status.is_success() || matches!(status.as_u16(), 403..=405);
+        if may_be_a_page && is_content_type(&response, "html") {
+            return Err(Error::WebPage {
                 host: self.host(),
                 status: status.as_u16(),
-                message: "a web page came instead of an answer: is base_url right?".to_owned(),
             });
         }
         if status.is_success() {

@@ -1,4 +1,4 @@
-//! What a failure means, whatever the vendor; Anthropic's provider stands for both.
+//! The meaning of failures, for all vendors; tested with Anthropic's provider.
 
 use serde_json::json;
 
@@ -98,6 +98,7 @@ fn sort(error: &Error) -> (&'static str, bool, Option<u128>) {
         Error::ContextOverflow { .. } => "overflow",
         Error::Exhausted { .. } => "exhausted",
         Error::Missing { .. } => "missing",
+        Error::WebPage { .. } => "page",
         Error::Rejected { .. } => "rejected",
         Error::Interrupted { .. } => "interrupted",
     };
@@ -301,9 +302,25 @@ async fn a_web_page_is_a_wrong_address() {
     ))
     .await;
     assert!(
-        matches!(error, Error::Missing { status: 200, .. }),
+        matches!(error, Error::WebPage { status: 200, .. }),
         "{error}"
     );
+    // Of a proxy, or a guard before the server: neither the key nor the model is wrong.
+    for status in [403, 404] {
+        let error = failure(Reply::raw(
+            status,
+            "text/html",
+            "<html>Just a moment</html>",
+        ))
+        .await;
+        assert!(
+            matches!(error, Error::WebPage { .. }) && error.is_in_the_way(),
+            "{error}"
+        );
+        let refusal = error_body("not_found_error", "model: x");
+        let error = failure(Reply::json(status, &refusal)).await;
+        assert!(!error.is_in_the_way(), "{error}");
+    }
     let error = failure(Reply::raw(302, "text/html", "")).await;
     assert!(
         matches!(error, Error::Missing { status: 302, .. }),

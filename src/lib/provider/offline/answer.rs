@@ -1,4 +1,4 @@
-//! Answers to questions: lines of the memory that bear on them, quoted, each with its place.
+//! Answers to questions: relevant lines of the memory, quoted with their places.
 
 use std::sync::Arc;
 

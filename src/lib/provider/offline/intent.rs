@@ -1,4 +1,4 @@
-//! What a person's words ask for: phrases of the English language pack; a question mark in any language.
+//! The intent of a message: phrases of the English language pack; a question mark in any language.
 
 use super::remember::{self, Note};
 use super::words::{after, after_any, asks, first_word, is_one_of, plain, trim_lead};

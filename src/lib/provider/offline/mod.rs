@@ -1,9 +1,8 @@
 //! The provider without a network: the embedded default, for a first start with no key.
 //!
-//! It has no language model and says so. It drives the real agent loop nevertheless: what a person
-//! asks for in a few English phrases becomes a tool call that passes the normal policy, and what the
-//! tool gave becomes the answer. One call a turn, then words. Only a person's own newest words give
-//! orders: heads, files, results, events and untrusted words are data. Deterministic.
+//! It has no language model and says so. Nevertheless it drives the real agent loop: requests in a few English phrases become
+//! tool calls that pass the normal policy, and the result of the tool becomes the answer. One call a turn, then text. Only a
+//! person's own newest text gives orders: headers, files, results, events and untrusted text are data. Deterministic.
 
 mod answer;
 mod intent;

@@ -1,4 +1,4 @@
-//! “remember that …”: the words to keep, as the person said them, or why not.
+//! “remember that …”: the text to save, in the person's words, or why it is not saved.
 
 use super::words::{after, after_any, asks, first_word, is_one_of, plain, trim_lead};
 use crate::language::pack::{english, packs};

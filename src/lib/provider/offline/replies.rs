@@ -1,4 +1,4 @@
-//! What is said without looking anything up: small talk, what we can do, and the person's own `!` commands.
+//! Answers without a search: small talk, help, and the person's `!` commands.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! What a request asks of us: the newest words of a person, whose they are, and results that wait for ours.
+//! Reads a request: the newest text of a person, its author, and tool results that wait for an answer.
 
 use crate::message::{Block, Message, Role, ToolCall, ToolResult};
 use crate::provider::Request;

@@ -1,5 +1,4 @@
-//! Reads what `memory_search` answers: hits with their place and score, and of each the lines that
-//! may be quoted.
+//! Parses the result of `memory_search`: hits with place and score, and the lines of each that may be quoted.
 
 /// What `memory_search` says when there is nothing.
 const NOTHING: &str = "nothing was found";

@@ -1,4 +1,4 @@
-//! Conversations by hand: what is asked for, which call is made, what is said about its result.
+//! Conversations written by hand: the request, the call, and the answer about its result.
 
 use std::sync::Arc;
 

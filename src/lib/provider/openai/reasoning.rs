@@ -1,6 +1,6 @@
-//! What servers show of a model's reasoning, and which of it they want back.
+//! A model's reasoning as servers return it, and the part that they require back.
 //!
-//! Nobody reads it as text. Two fields are kept, and only with an answer that calls tools:
+//! It is never shown. Two fields are kept, only with an answer that calls tools:
 //!
 //! - `reasoning_content`: DeepSeek answers 400 when it is missing from a message with calls (its guide
 //!   "Thinking Mode"), Kimi and GLM think on from it; llama-server and vLLM take it.

@@ -1,4 +1,4 @@
-//! What the tests of more than one vendor share, and their exchanges with servers as the vendors document them.
+//! Shared by the tests of several vendors: a test server, and exchanges as the vendors document them.
 
 #[cfg(test)]
 mod recorded_exchanges;

@@ -109,6 +109,7 @@ fn kind(error: &Error) -> &'static str {
         Error::Auth { .. } => "auth",
         Error::Exhausted { .. } => "exhausted",
         Error::Missing { .. } => "missing",
+        Error::WebPage { .. } => "page",
         Error::Rejected { .. } => "rejected",
     }
 }

@@ -1,4 +1,4 @@
-//! What must hold for any stream of any vendor.
+//! Invariants for any stream of any vendor.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! For tests: what the vendors refuse, by their documentation and their users' reports, the strictest reading of each.
-//! One request that breaks one of these rules makes a conversation answer 400 forever.
+//! For tests: the requests that vendors refuse, by their documentation and their users' reports, in the strictest reading. A
+//! request that breaks one of these rules makes a conversation fail with 400 forever.
 
 use std::collections::BTreeSet;
 

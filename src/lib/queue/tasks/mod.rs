@@ -1,11 +1,10 @@
 //! Tasks of plans: one graph a conversation, saved after each task.
 //!
-//! A task is `blocked` until everything it depends on is done, then `ready`; it is done `lead_ms` after that, when it
-//! is due. What it leads to (parts to be sent, inputs) is stored in the transaction that makes it `done`, so it is
-//! done once, whatever is killed. What depends on it begins when its parts have arrived. When a part surely did not
-//! arrive the task is `blocked` again behind a `wait` task and keeps its parts: until it is `done` nobody sends them. A
-//! message that calls for an answer cancels what is open, in the transaction that accepts it; but not a task about which
-//! the owner was asked: it waits for them.
+//! A task is `blocked` until everything it depends on is done, then `ready`; it is due `lead_ms` later. Its results (parts to
+//! be sent, inputs) are stored in the transaction that makes it `done`, so it is executed once, whatever is killed. Dependent
+//! tasks begin when its parts have arrived. If a part certainly did not arrive, the task is `blocked` again by a `wait` task
+//! and keeps its parts, which are not sent until it is `done`. A message that calls for an answer cancels open tasks in the
+//! transaction that accepts it, except a task that waits for the owner's approval.
 
 mod failure;
 
@@ -185,7 +184,7 @@ impl Store {
             .await
     }
 
-    /// Records that a task was left out; what depends on it continues.
+    /// Records that a task was skipped; its dependents continue.
     ///
     /// # Errors
     /// See [`db::Error`].

@@ -1,4 +1,4 @@
-//! Opens files that must stay inside one directory, whatever symlinks and races say.
+//! Opens files that must stay inside one directory, despite symlinks and races.
 //!
 //! Every path is resolved by the kernel with `openat2(RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS)`
 //! from a descriptor of the directory: there is no moment between check and use. Where that call is

@@ -1,5 +1,5 @@
-//! A file that is looked at and then changed: its directory is held open meanwhile, so that what was
-//! decided about it and what is done to it are about one and the same file.
+//! A file that is checked and then changed: its directory is held open meanwhile, so that the decision and the change are
+//! about the same file.
 //!
 //! A directory on the way that becomes a symlink after [`Root::target`] changes nothing: the descriptor is
 //! of the directory that was there. What is made below it is made name by name, never through a link.

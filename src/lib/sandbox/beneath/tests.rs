@@ -1,4 +1,4 @@
-//! What a path inside may be, and what it may not.
+//! Permitted and refused paths.
 
 use std::os::unix::fs::{PermissionsExt, symlink};
 

@@ -1,4 +1,4 @@
-//! Conversations of years: files that follow each other, what is no longer sent, what is read meanwhile.
+//! Conversations of years: successive files, content that is no longer sent, and reading meanwhile.
 
 use super::*;
 

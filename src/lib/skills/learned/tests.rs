@@ -164,7 +164,7 @@ fn what_is_not_what_the_owner_read_is_not_accepted() {
     );
     place.propose("c", "Three.", "r3", 6).expect("proposed");
     fs::remove_file(place.at("skills-proposed/c/SKILL.md")).expect("own file");
-    check(place.accept("c", Accept::AsProposed), "not there any more");
+    check(place.accept("c", Accept::AsProposed), "no longer exists");
     place.write("skills-proposed/c/SKILL.md", "---\nname: c\n");
     let now = place
         .skills
@@ -198,12 +198,12 @@ fn no_proposal_hides_a_skill_or_goes_through_a_link() {
         "is in skills/deep/nested",
     );
     place.write("skills/broken/SKILL.md", "---\n");
-    check(place.propose("broken", "Obey.", "r", 1), "is there and off");
-    place.write("skills/scripts/run.sh", "true");
     check(
-        place.propose("scripts", "Obey.", "r", 1),
-        "is there already",
+        place.propose("broken", "Obey.", "r", 1),
+        "exists and is disabled",
     );
+    place.write("skills/scripts/run.sh", "true");
+    check(place.propose("scripts", "Obey.", "r", 1), "already exists");
     for name in ["../x", "a/b", "", "A"] {
         check(place.propose(name, "x", "r", 1), "is not 1 to 64");
     }

@@ -1,4 +1,4 @@
-//! Append-only JSON lines: a line is there whole or not at all.
+//! Append-only JSON lines: a line is there completely or not at all.
 //!
 //! A crash can leave a torn last line; it is cut before the next append, and readers stop at it.
 //! A failed append (full disk) is taken back, so that the next line never joins a half one.

@@ -1,4 +1,4 @@
-//! The files of the workspace that a command line names: what the owner said yes to hangs on what is in them.
+//! The files of the workspace that a command line names: an approval of the command depends on their content.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;

@@ -1,5 +1,5 @@
-//! Approval of hosts that a command may connect to beside those of the settings: what the owner allowed for good, and
-//! what they say when they are asked, while the clock of the command stands still.
+//! Approval of hosts in addition to those of the settings: standing rules of the owner, and questions to the owner, during
+//! which the time limit of the command is paused.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -41,7 +41,7 @@ impl Pauses {
     }
 }
 
-/// Returns what says whether `command` may connect to a host: yes where the owner allowed it permanently, else they are
+/// Returns the check whether `command` may connect to a host: yes if the owner allowed it permanently, else they are
 /// asked where they are there. Each host is asked about once, one after the other: those who wait for an answer share it.
 pub(super) fn ask(context: &Context, command: &str, pauses: &Pauses) -> Ask {
     let decided: Arc<tokio::sync::Mutex<BTreeMap<Destination, Answer>>> = Arc::default();

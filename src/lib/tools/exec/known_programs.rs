@@ -1,4 +1,4 @@
-//! Programs that are worth knowing of before a command tries them: which of them commands find here.
+//! Well-known programs, and which of them commands can find here.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

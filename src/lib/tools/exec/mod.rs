@@ -1,4 +1,4 @@
-//! `exec`: run a shell command behind the sandbox.
+//! `exec`: run a shell command in the sandbox.
 
 mod environment;
 mod files_in_command;
@@ -31,7 +31,7 @@ use crate::net::egress_proxy::{Answer, Ask, Destination, Session};
 use crate::sandbox;
 use crate::sandbox::{Spec, Status};
 use crate::sys::OpenedFiles;
-use crate::text::{counted, shorten, visible};
+use crate::text::{HostPort, counted, shorten, visible};
 use crate::trust::Provenance;
 use crate::undo;
 use crate::workspace::{Marking, Period};
@@ -39,7 +39,7 @@ pub use environment::environment;
 use host_approval::Pauses;
 pub use known_programs::{KNOWN_PROGRAMS, known_programs};
 use output_tail::Tail;
-use untrusted_files::{Agreed, Command, MarkedFiles};
+use untrusted_files::{Agreed, Command, MarkedFiles, Named};
 
 /// Output kept of a command, bytes: of the 30,000 characters that reach the model (specification §7), the
 /// rest is for what is said below it.
@@ -68,7 +68,7 @@ pub struct ExecSettings {
     pub env: Vec<(String, String)>,
     /// Megabytes of the disk that they leave free.
     pub reserve_mb: u64,
-    /// Programs that they find, of those the model is told of.
+    /// The well-known programs that commands find.
     pub programs: Vec<&'static str>,
 }
 
@@ -297,7 +297,8 @@ impl Exec {
         context: &Context,
     ) -> Result<(), String> {
         let settings = &self.settings;
-        let is_trusted = |host: &String| config::names_host(&settings.trusted_hosts, name_of(host));
+        let is_trusted =
+            |host: &String| config::names_host(&settings.trusted_hosts, HostPort::host_of(host));
         let reaches = settings.off
             || match &settings.rules.network {
                 Network::Public => true,
@@ -364,6 +365,9 @@ impl Exec {
         if is_agreed {
             marked.agree(&self.undo);
         }
+        if let Some(named) = &marked.named {
+            named.agree(&self.undo.marks);
+        }
         self.files().end(&period.id);
         if off {
             return Some(Provenance::of_host("the network, by a command"));
@@ -425,6 +429,7 @@ impl Exec {
         self.begin(&marked, &period, context)?;
         if context.untrusted {
             marked.change.there = Some(self.files().there());
+            marked.named = Named::of(agreed_files(context), &self.undo.marks);
         } else if !settings.off {
             let id = command.id();
             marked.agreed = Agreed::of(&id, agreed_files(context), &self.undo);
@@ -478,14 +483,6 @@ impl ExecSettings {
         } else {
             Err(format!("cwd {named} is not in the workspace"))
         }
-    }
-}
-
-/// Returns the host of an entry of the settings, `HOST` or `HOST:PORT`.
-fn name_of(entry: &str) -> &str {
-    match entry.rsplit_once(':') {
-        Some((host, port)) if port.bytes().all(|c| c.is_ascii_digit()) => host,
-        _ => entry,
     }
 }
 
@@ -571,7 +568,7 @@ fn report(outcome: sandbox::Outcome, seconds: u64) -> ToolOutput {
         Status::Exited(code) => format!("[exit {code}]"),
         Status::Signaled(signal) => format!("[killed by signal {signal}]"),
         Status::OutOfMemory => "[killed: its processes together held too much memory]".to_owned(),
-        Status::DiskFull => "[killed: it left less of the disk free than [media] reserve_mb says; what it wrote is still there]".to_owned(),
+        Status::DiskFull => "[killed: it left less disk space free than [media] reserve_mb; what it wrote is still there]".to_owned(),
         Status::TimedOut => format!("[timed out after {seconds} s]"),
         Status::Cancelled => "[stopped]".to_owned(),
     };
@@ -678,6 +675,51 @@ mod tests {
         check("b.pyc", yes(), "make test", true, true);
         check("under-a-rule.pyc", None, "make test", false, true);
         check("c.pyc", yes(), "echo b3du | base64 -d > c.pyc", false, true);
+    }
+
+    #[test]
+    fn a_yes_in_an_untrusted_run_is_for_the_file_as_it_is_in_later_runs_too() {
+        let dir = tempfile::tempdir().unwrap();
+        let workspace = dir.path().canonicalize().unwrap().join("w");
+        std::fs::create_dir(&workspace).unwrap();
+        let marks = Marks::new(&dir.path().join("untrusted.json"));
+        let undo = Arc::new(undo::Store::new(dir.path().join("undo"), marks));
+        let exec = Exec::new(settings(&workspace), undo.clone(), audit::Log::off());
+        let put = |at: i64| {
+            let words = format!("print({at}) # written after a page was read");
+            let durability = crate::sys::atomic::Durability::Rename;
+            let path = workspace.join("sum.py");
+            crate::sys::atomic::write(&path, words.as_bytes(), durability).unwrap();
+            let (run, asked) = ("r", false);
+            let by = Marking { run, asked, at };
+            undo.marks.set_with("sum.py", words.as_bytes(), by).unwrap();
+        };
+        let args = || Args {
+            command: "python3 sum.py".to_owned(),
+            ..Args::default()
+        };
+        let run = |approved, meanwhile: &dyn Fn()| {
+            let context = Context {
+                untrusted: true,
+                approved,
+                ..crate::tools::files::tests::context()
+            };
+            std::thread::sleep(Duration::from_millis(30));
+            let prepared = exec.prepare(args(), &context).unwrap();
+            meanwhile();
+            let files = (prepared.marked, prepared.watch);
+            drop(exec.origin("", None, files, &prepared.period, &context));
+        };
+        let yes = || Some(exec.question(&args(), &Value::Null).bound_to);
+        put(1);
+        run(None, &|| {});
+        assert_eq!(exec.unasked(&args()), ["sum.py"], "without a yes");
+        run(yes(), &|| put(2));
+        assert_eq!(exec.unasked(&args()), ["sum.py"], "another text");
+        run(yes(), &|| {});
+        assert_eq!(exec.unasked(&args()), Vec::<String>::new());
+        put(3);
+        assert_eq!(exec.unasked(&args()), ["sum.py"], "another text");
     }
 
     #[test]

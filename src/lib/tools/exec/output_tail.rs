@@ -1,4 +1,4 @@
-//! The last words of a command while it runs, for those who wait for it.
+//! The last line of output of a running command, for progress displays.
 
 use parking_lot::Mutex;
 

@@ -1,4 +1,4 @@
-//! The question about a command: what it says, what a yes is bound to, and for which commands a yes may stand.
+//! The approval question about a command: its text, what an approval is bound to, and which rules it offers.
 
 use serde_json::json;
 

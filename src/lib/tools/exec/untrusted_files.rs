@@ -1,13 +1,14 @@
 //! Untrusted files of the workspace in a command of a turn that read nothing untrusted.
 //!
-//! | file | to the command |
+//! | file | for the command |
 //! |---|---|
-//! | received, fetched or written at the owner's wish | open; when it is opened, output and what was changed are untrusted |
+//! | received, fetched or written at the owner's wish | open; when it is opened, the output and all changes are untrusted |
 //! | written by an untrusted run, a document | the same |
-//! | written by an untrusted run, else: it may be run | closed but for a yes; the owner is asked when the command names it, or wrote it |
+//! | written by an untrusted run, any other: it may be run | closed without approval; the owner is asked when the command names it, or wrote it |
 //!
-//! A yes to a command is one to the files that the question named, as they are, and to what this command makes of the
-//! documents of untrusted runs while these stay as they are.
+//! Approval of a command covers the files that the question names, in their current content, and what this command produces
+//! from documents of untrusted runs while these are unchanged.
+//! In a run that has read untrusted text it covers the files alone.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::Metadata;
@@ -69,6 +70,38 @@ pub(super) struct MarkedFiles {
     pub(super) change: Change,
     /// To what the owner agreed.
     pub(super) agreed: Option<Agreed>,
+    /// The files that they said yes to by name, in a run that had read untrusted text.
+    pub(super) named: Option<Named>,
+}
+
+/// Files that the owner was asked about by name, and said yes to, as they are then.
+pub(super) struct Named {
+    files: Vec<String>,
+    state: Option<String>,
+}
+
+impl Named {
+    /// Returns `files`, when the question named all of them. Blocks a little.
+    pub(super) fn of(files: Option<Vec<String>>, marks: &Marks) -> Option<Self> {
+        let files = files.filter(|files| (1..=NAMED).contains(&files.len()))?;
+        let state = state_of(&files, marks);
+        Some(Self { files, state })
+    }
+
+    /// Notes that the owner wants them, when none was written meanwhile: nobody read what is in them now. What the command
+    /// made is another matter, for others than the owner may have chosen the command. Blocks.
+    pub(super) fn agree(&self, marks: &Marks) {
+        if self.state != state_of(&self.files, marks) {
+            return;
+        }
+        if let Err(error) = marks.agree_to(&self.files, None) {
+            tracing::error!(%error, "cannot record an approval of files: the owner will be asked again");
+        }
+    }
+}
+
+fn state_of(files: &[String], marks: &Marks) -> Option<String> {
+    marks.state_of(|key| files.iter().any(|file| file == key))
 }
 
 /// To what the owner agreed when the command began.
@@ -126,6 +159,7 @@ impl MarkedFiles {
             before,
             change: Change::default(),
             agreed: None,
+            named: None,
         }
     }
 
@@ -165,6 +199,7 @@ impl MarkedFiles {
             inodes,
             change: Change::default(),
             agreed: None,
+            named: None,
         }
     }
 

@@ -1,4 +1,4 @@
-//! Finds the one place that an edit means, and says what is there instead when there is none.
+//! Finds the place that an edit means; if there is none, shows the most similar text.
 
 /// Lines around the best match that are shown.
 const AROUND: usize = 2;

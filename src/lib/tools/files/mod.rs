@@ -2,6 +2,7 @@
 //! nothing outside them.
 
 mod find_replace;
+mod obeyed_names;
 mod read;
 mod render;
 mod write_edit;

@@ -1,5 +1,4 @@
-//! `read`: what is at a path, as a model can use it. Texts by lines, of other files what they are, of
-//! directories what they hold.
+//! `read`: the content of a path for a model: text by lines, the type of other files, the entries of directories.
 
 use std::io::{BufReader, Read as _};
 

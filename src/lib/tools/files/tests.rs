@@ -1,4 +1,4 @@
-//! What the three tools do to real directories.
+//! Tests of the three tools with real directories.
 
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::PathBuf;
@@ -554,6 +554,8 @@ fn what_a_change_reaches_depends_on_whose_file_it_is() {
         ("sub/.git/config", Reach::Acts),
         ("sub/HEAD", Reach::Acts),
         ("sub/AHEAD.md", Reach::Free),
+        ("sub/conftest.py", Reach::Acts),
+        ("sub/random.py", Reach::Acts),
         ("../x", Reach::Free),
     ] {
         assert_eq!(house.files.reach(&house.path(path)), expected, "{path}");

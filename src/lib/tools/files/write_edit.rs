@@ -1,5 +1,5 @@
-//! `write` and `edit`. A path is resolved once: what is decided about a file and what is done to it are
-//! about one open directory. What was there is kept for an undo before it is changed.
+//! `write` and `edit`. A path is resolved once: the decision about a file and the change use the same open directory. The old
+//! content is saved for an undo before it is changed.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -10,6 +10,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::find_replace::replace;
+use super::obeyed_names::is_obeyed;
 use super::{Files, MAX_FILE, ToolOutput, blocking};
 use crate::agent::{Context, Question, Reach, Rule};
 use crate::media::inbox;
@@ -102,14 +103,6 @@ impl TypedTool for Edit {
         let (files, context) = (self.0.clone(), context.clone());
         blocking(move || files.edit(&args, &context)).await
     }
-}
-
-/// Returns true for a file that the owner's own programs may obey without being told, once they are used there: the settings
-/// of programs begin with a dot (`.git`, `.envrc`, `.vscode`) and are not seen in a list; and where a `HEAD` is, git takes
-/// the directory for a repository and runs what its `config` names.
-fn is_obeyed(key: &str) -> bool {
-    let mut names = key.split('/');
-    names.any(|name| name.starts_with('.') || name.eq_ignore_ascii_case("HEAD"))
 }
 
 impl Files {
@@ -225,7 +218,7 @@ impl Files {
             let marks = &self.undo.marks;
             let by = context.marking();
             let doubted = marks.periods.doubted_servers();
-            // Where a tool server may write, too, it is informed that this was not the server.
+            // Where a tool server may write, too, record that this change was not the server's.
             let cleared = match doubted.iter().any(|one| one.covers(&target.key, by.at)) {
                 true => marks.set_on_owners(&target.key, content.as_bytes(), by, true),
                 false => marks.clear(&target.key),
@@ -287,7 +280,7 @@ impl Files {
     /// Notes that all of `bytes` is the owner's; a mark that stays is in the log.
     fn note_read(&self, key: &str, bytes: &[u8]) {
         let read = self.undo.marks.set_read(key, bytes);
-        read.unwrap_or_else(|error| tracing::warn!(%error, "a mark stays"));
+        read.unwrap_or_else(|error| tracing::warn!(%error, "could not remove an untrusted mark"));
     }
 
     /// Returns the answer of an edit that finds no file or no one place in it. The error quotes the file.

@@ -52,9 +52,12 @@ impl TypedTool for CommitmentUpdate {
             if changed.is_some() {
                 needs.note_deed(&context, Deed::Noted);
             }
-            changed.as_ref().map(described).ok_or_else(|| {
+            let changed = changed.ok_or_else(|| {
                 format!("no commitment has the number {id} here; memory names those that are open")
-            })
+            })?;
+            let is_marked = needs.memory.is_untrusted(&changed.source);
+            let marked = is_marked.then(|| super::of_file(&changed.source));
+            Ok::<_, String>(ToolOutput::ok(described(&changed)).marked(marked))
         })
         .await
     }

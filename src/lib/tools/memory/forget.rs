@@ -1,6 +1,7 @@
-//! `memory_forget`: what no longer counts because the owner wants it so. Words erased permanently are the owner's own affair,
-//! in a shell: `agent-consolidate forget --hard`.
+//! `memory_forget`: forgets at the owner's wish. Only the owner can erase text permanently, in a shell:
+//! `agent-consolidate forget --hard`.
 
+use std::fmt::Display;
 use std::sync::Arc;
 
 use schemars::JsonSchema;
@@ -8,7 +9,7 @@ use serde::Deserialize;
 
 use crate::agent::{Context, ToolOutput};
 use crate::memory::facts;
-use crate::memory::facts::{Meant, Target};
+use crate::memory::facts::{Fact, Meant, Target};
 use crate::memory::{Scope, Viewer, consolidate, items};
 use crate::text::visible;
 use crate::tools::typed::{About, Property, TypedTool};
@@ -41,50 +42,66 @@ impl TypedTool for Forget {
         let (needs, context) = (self.0.clone(), context.clone());
         blocking(move || match (args.fact.trim(), args.id.trim()) {
             (fact, "") if !fact.is_empty() => {
-                let told = forget_fact(&needs, &context.viewer, fact)?;
-                needs.note_deed(&context, Deed::Forgot);
-                Ok(told)
+                let told = forget_fact(&needs, &context.viewer, fact);
+                if !told.is_error {
+                    needs.note_deed(&context, Deed::Forgot);
+                }
+                told
             }
-            ("", id) if !id.is_empty() => remove_item(&needs, &context, id),
-            _ => Err("give either fact or id".to_owned()),
+            ("", id) if !id.is_empty() => remove_item(&needs, &context, id).into(),
+            _ => ToolOutput::error("give either fact or id"),
         })
         .await
     }
 }
 
-fn forget_fact(needs: &Needs, viewer: &Viewer, words: &str) -> Result<String, String> {
+/// The answer says what a fact says: it is marked like the file that states it.
+fn forget_fact(needs: &Needs, viewer: &Viewer, words: &str) -> ToolOutput {
     let home = needs.memory.home();
-    let found = facts::find(&facts::database(home), words, Some(viewer.scopes()))
-        .map_err(|error| error.to_string())?;
-    let fact = match found {
-        Meant::One(fact) => fact,
+    let found = match facts::find(&facts::database(home), words, Some(viewer.scopes())) {
+        Ok(found) => found,
+        Err(error) => return ToolOutput::error(error.to_string()),
+    };
+    let stated_by_others = |facts: &[Fact]| {
+        let mut facts = facts.iter();
+        let marked = facts.find(|fact| needs.memory.is_untrusted(&fact.source));
+        marked.map(|fact| super::of_file(&fact.source))
+    };
+    match found {
+        Meant::One(fact) => {
+            let marked = stated_by_others(std::slice::from_ref(&*fact));
+            ToolOutput::from(forget_one(needs, fact)).marked(marked)
+        }
         Meant::Several(many) => {
             let lines: Vec<String> = many
                 .iter()
                 .take(MAX_NAMED)
                 .map(|fact| format!("{}  {}", fact.id, fact.said()))
                 .collect();
-            return Err(format!(
-                "that may be several facts; give a number:\n{}",
-                lines.join("\n")
-            ));
+            let which = lines.join("\n");
+            let told = format!("that may be several facts; give a number:\n{which}");
+            let named = many.get(..MAX_NAMED).unwrap_or(&many);
+            ToolOutput::error(told).marked(stated_by_others(named))
         }
-        Meant::Nothing => {
-            return Err("no fact has these words; what memory_search finds as a line of a file is edited there".to_owned());
-        }
-    };
+        Meant::Nothing => ToolOutput::error(
+            "no fact has these words; what memory_search finds as a line of a file is edited there",
+        ),
+    }
+}
+
+fn forget_one(needs: &Needs, fact: Box<Fact>) -> Result<String, String> {
     let told = format!(
-        "forgotten: {} (it stood in {}:{})",
+        "forgotten: {} (it was in {}:{})",
         fact.said(),
         visible(&fact.source),
         fact.source_line
     );
-    match consolidate::forget(home, &Target::Fact(fact), false) {
+    match consolidate::forget(needs.memory.home(), &Target::Fact(fact), false) {
         Ok(Ok(_)) => {
             needs.memory.tell_news();
             Ok(told)
         }
-        Ok(Err(_)) => Err("facts are just being drawn; try again in a minute".to_owned()),
+        Ok(Err(_)) => Err("facts are being extracted; try again in a minute".to_owned()),
         Err(error) => Err(error.to_string()),
     }
 }
@@ -101,15 +118,12 @@ fn remove_item(needs: &Needs, context: &Context, id: &str) -> Result<String, Str
         .write_target(&path.to_string_lossy())
         .map_err(|error| error.to_string())?;
     let shown = visible(&target.key);
-    let failed = |error: String| format!("{shown} was not removed: {error}");
-    let there = target
-        .file
-        .existing()
-        .map_err(|error| failed(error.to_string()))?;
+    let failed = |error: &dyn Display| format!("{shown} was not removed: {error}");
+    let there = target.file.existing().map_err(|error| failed(&error))?;
     let Some(old) = there else {
-        return Err(failed("it is gone already".to_owned()));
+        return Err(failed(&"it is gone already"));
     };
-    let mut source = old.open().map_err(|error| failed(error.to_string()))?;
+    let mut source = old.open().map_err(|error| failed(&error))?;
     let mode = std::os::unix::fs::PermissionsExt::mode(&old.metadata.permissions());
     let change = Change {
         run: &context.run_id,
@@ -119,14 +133,8 @@ fn remove_item(needs: &Needs, context: &Context, id: &str) -> Result<String, Str
         new: None,
         made: Vec::new(),
     };
-    needs
-        .undo
-        .record(change)
-        .map_err(|error| failed(error.to_string()))?;
-    target
-        .file
-        .remove(&old)
-        .map_err(|error| failed(error.to_string()))?;
+    needs.undo.record(change).map_err(|error| failed(&error))?;
+    target.file.remove(&old).map_err(|error| failed(&error))?;
     needs.undo.marks.clear(&target.key).unwrap_or_else(
         |error| tracing::warn!(%error, "could not remove the untrusted mark of a deleted file"),
     );

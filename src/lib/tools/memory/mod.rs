@@ -1,6 +1,6 @@
 //! `memory_search`, `memory_get`, `memory_read` and, in files of their own, the tools that change the memory.
 //!
-//! Whose memories a call sees is decided by the turn it belongs to, never by its arguments.
+//! The turn of a call decides whose memories it sees, never its arguments.
 
 mod commitment;
 mod forget;

@@ -1,4 +1,4 @@
-//! `memory_write` and `remember`: what the agent keeps permanently, for its owner or of a person.
+//! `memory_write` and `remember`: store memories permanently, for the owner or about a person.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::memory::items::{Item, Stated};
 use crate::memory::{Scope, person_profile};
 use crate::sandbox::{BeneathError, Root};
 use crate::text::{hidden_chars, shorten, visible};
-use crate::tools::typed::{About, Property, TypedTool};
+use crate::tools::typed::{About, Property, TypedTool, not_blank};
 use crate::tools::{Needs, blocking, contact_names};
 use crate::undo::Deed;
 use crate::{clock, people};
@@ -80,20 +80,19 @@ fn stated(
 }
 
 fn write(needs: &Needs, args: WriteArgs, context: &Context) -> Result<String, String> {
-    let given = |field: Option<String>| {
-        field
-            .map(|value| value.trim().to_owned())
-            .filter(|value| !value.is_empty())
-    };
     let tags = args.tags.map(|tags| {
         let tags = tags.iter().map(|tag| shorten(tag.trim(), MAX_TAG));
         tags.collect::<Vec<_>>()
     });
-    let fact = stated(given(args.entity), given(args.attribute), given(args.value))?;
+    let fact = stated(
+        not_blank(args.entity),
+        not_blank(args.attribute),
+        not_blank(args.value),
+    )?;
     let stated = fact
         .as_ref()
         .map(|fact| format!("{}: {}: {}", fact.entity, fact.attribute, fact.value));
-    let content = given(args.content).or(stated);
+    let content = not_blank(args.content).or(stated);
     if content
         .as_ref()
         .is_some_and(|content| content.len() > items::MAX_CONTENT)
@@ -105,12 +104,12 @@ fn write(needs: &Needs, args: WriteArgs, context: &Context) -> Result<String, St
     }
     let kind = match fact {
         Some(_) => Some("fact".to_owned()),
-        None => given(args.kind),
+        None => not_blank(args.kind),
     };
     let before = fact
         .as_ref()
         .map_or_else(String::new, |fact| before(needs, fact));
-    let known = given(args.id).map(|id| items::read(&needs.root, &id));
+    let known = not_blank(args.id).map(|id| items::read(&needs.root, &id));
     let known = known.transpose().map_err(|error| error.to_string())?;
     let item = match (known, content) {
         (None, None) => {
@@ -175,7 +174,9 @@ fn before(needs: &Needs, stated: &Stated) -> String {
     let known = facts::list(&facts::database(needs.memory.home()), &filter).unwrap_or_default();
     let other = known
         .iter()
-        .find(|fact| fact.is_replaced_by(entity, attribute, value));
+        .find(|fact| fact.is_replaced_by(entity, attribute, value))
+        // Nothing here would tell somebody else's words from the owner's own.
+        .filter(|fact| !needs.memory.is_untrusted(&fact.source));
     other.map_or_else(String::new, |fact| {
         format!("; before it was {}", shorten(&visible(&fact.value), 200))
     })
@@ -315,8 +316,7 @@ pub(super) fn person_id(needs: &Needs, name: &str) -> Result<String, String> {
             visible(name)
         )),
         several => {
-            let one = |one: &people::Contact| format!("{} ({})", one.id, visible(&one.name));
-            let ids: Vec<String> = several.iter().map(one).collect();
+            let ids: Vec<String> = several.iter().map(|one| one.meant_by(name)).collect();
             Err(format!("{} may be {}", visible(name), ids.join(" or ")))
         }
     }

@@ -1,4 +1,4 @@
-//! Pages that were read lately, so that going on in one asks nobody again.
+//! A cache of recently read pages, so that continuing in a page needs no new request.
 
 use parking_lot::Mutex;
 use std::collections::VecDeque;

@@ -66,9 +66,12 @@ impl TypedTool for WebFetch {
             Provenance::Host(host) => Some(Rule::of("web_fetch", Some(("from", &host)))),
             _ => None,
         };
+        let question = Question::of("web_fetch", input);
+        let text = format!("{}{}", question.text, host_in_ascii(args.url.trim()));
         Question {
+            text,
             rule,
-            ..Question::of("web_fetch", input)
+            ..question
         }
     }
 
@@ -91,6 +94,12 @@ impl TypedTool for WebFetch {
 pub(super) fn network_error(what: &str, url: &str, error: &net::Error) -> ToolOutput {
     let from = error.is_untrusted().then(|| Provenance::of_url(url));
     ToolOutput::error(format!("{what}{error}")).marked(from)
+}
+
+/// Returns how the host of an address is called in ASCII, for a question, where letters are not of it: one may look like another.
+fn host_in_ascii(url: &str) -> String {
+    let name = net::host_name(url).filter(|name| !url.contains(name.as_str()) && !url.is_ascii());
+    name.map_or_else(String::new, |name| format!("\n(its host is {name})"))
 }
 
 impl WebFetch {
@@ -247,6 +256,20 @@ mod tests {
                 ToolOutput::error("it has only 1 characters")
             )
         );
+    }
+
+    #[test]
+    fn a_host_that_only_looks_like_another_is_told_in_ascii() {
+        let cyrillic = "https://p\u{430}ypal.com/login";
+        assert_eq!(host_in_ascii(cyrillic), "\n(its host is xn--pypal-4ve.com)");
+        for url in [
+            "https://paypal.com/login",
+            "HTTPS://PayPal.com/",
+            "https://en.wikipedia.org/wiki/Z\u{fc}rich",
+            "https://127.0.0.1/\u{fc}",
+        ] {
+            assert_eq!(host_in_ascii(url), "", "{url}");
+        }
     }
 
     proptest! {

@@ -1,5 +1,5 @@
-//! The web: `web_fetch` reads a page, `web_search` finds some. Every byte goes through one guarded way out
-//! ([`crate::net::Guard`]), and HTML is taken apart in a process that can do nothing else.
+//! The web: `web_fetch` reads a page, `web_search` searches. All requests go through the SSRF guard ([`crate::net::Guard`]),
+//! and HTML is parsed in a process that can do nothing else.
 
 mod cache;
 mod content_type;
@@ -19,6 +19,7 @@ use tokio::sync::Semaphore;
 use crate::config;
 use crate::net::{Guard, Rules};
 use crate::secret::Secret;
+use crate::text::HostPort;
 use crate::trust::Provenance;
 
 /// So many pages are fetched and read at one time: each may be large.
@@ -82,10 +83,7 @@ impl Web {
         let provenance = Provenance::of_url(url);
         let is_trusted = match &provenance {
             Provenance::Host(host) => {
-                let name = host
-                    .rsplit_once(':')
-                    .map_or(host.as_str(), |(name, _)| name);
-                config::names_host(&self.trusted_hosts, name)
+                config::names_host(&self.trusted_hosts, HostPort::host_of(host))
             }
             _ => false,
         };

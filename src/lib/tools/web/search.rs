@@ -1,4 +1,4 @@
-//! `web_search`: by DuckDuckGo's page without scripts, Brave's API or a SearXNG of the owner's.
+//! `web_search`: by DuckDuckGo's page without scripts, Brave's API or the owner's SearXNG.
 
 use std::sync::Arc;
 

@@ -1,6 +1,5 @@
 //! Path policy: which files the tools may use, in the workspace and in the directories of `[tools] allowed_paths`.
-//! What a path means, what the file is called, and which rules hold for it are decided here, for tools and for an
-//! undo alike.
+//! It decides what a path means, how the file is named, and which rules apply to it, for tools and for an undo.
 
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
@@ -131,7 +130,7 @@ impl PathPolicy {
         &self.workspace
     }
 
-    /// Returns the path_policy of a workspace and the directories `allowed` in addition to it, which need not be there
+    /// Returns the path policy of a workspace and the additionally `allowed` directories, which need not exist
     /// yet. Nothing in the directories `hidden` is ever used, except for the workspace.
     pub fn new(workspace: Arc<Root>, allowed: Vec<PathBuf>, hidden: Vec<PathBuf>) -> Self {
         let real = |dir: PathBuf| dir.canonicalize().unwrap_or(dir);

@@ -1,4 +1,4 @@
-//! What a path means, and what it never does.
+//! The meaning of paths.
 
 use std::os::unix::fs::symlink;
 

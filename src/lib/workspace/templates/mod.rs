@@ -1,4 +1,4 @@
-//! The files that `agent-daemon init` writes: a home that works at once, with every setting explained.
+//! The files that `agent-daemon init` writes: a working home, with every setting explained.
 
 use std::borrow::Cow;
 use std::fs::{DirBuilder, OpenOptions};

@@ -147,7 +147,7 @@ impl Program {
             }
             Some(said) => Err(self
                 .refused(Exit::Data, "decrypt", &said)
-                .hint("nothing was written; the backup is damaged: take an older one")),
+                .hint("nothing was written; the backup is damaged: use an older one")),
         }
     }
 }

@@ -2,10 +2,11 @@
 
 mod cipher;
 
-use std::fs::File;
+use std::fs::{File, TryLockError};
 use std::io;
 use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
@@ -35,7 +36,7 @@ pub(super) struct Backup {
     /// Keep only the newest N backups of the directory PATH
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     keep: Option<u16>,
-    /// With .env and the keys that login stored: anyone who has the file has your keys
+    /// Include .env and the keys that login stored: anyone who has the file has your keys
     #[arg(long)]
     with_secrets: bool,
     /// Do not encrypt, whatever agent.toml says
@@ -46,16 +47,16 @@ pub(super) struct Backup {
 /// What `agent-daemon restore` takes.
 #[derive(Debug, Args)]
 pub(super) struct Restore {
-    /// The backup; of a directory the newest one in it; `-` for standard input
+    /// The backup; from a directory the newest one in it; `-` for standard input
     #[arg(value_name = "PATH", value_hint = clap::ValueHint::AnyPath)]
     path: PathBuf,
-    /// Then open everything and answer a question from its memory
+    /// Then open everything and answer a question from the memory
     #[arg(long)]
     verify: bool,
     /// The key file of an age-encrypted backup
     #[arg(long, value_name = "KEYFILE", value_hint = clap::ValueHint::FilePath)]
     identity: Option<PathBuf>,
-    /// Check every byte of the backup, write nothing
+    /// Only check every byte of the backup
     #[arg(long, conflicts_with = "verify")]
     dry_run: bool,
 }
@@ -81,7 +82,7 @@ fn note(home: &Home, wanted: &Backup, failure: Option<&Failure>) {
         None => record.made(command, wanted.keep.is_some(), now),
     }
     if let Err(error) = record.write(home) {
-        cli::err(&format!("warning: doctor does not hear of this: {error}"));
+        cli::err(&format!("warning: doctor cannot report this: {error}"));
     }
 }
 
@@ -186,7 +187,7 @@ fn directory(path: &Path, keep: Option<u16>) -> Result<Option<PathBuf>, Failure>
         return Ok(Some(path.to_owned()));
     }
     if keep.is_some() {
-        let message = format!("--keep wants a directory, and {} is a file", path.display());
+        let message = format!("--keep needs a directory, but {} is a file", path.display());
         return Err(Failure::usage(message).hint("agent-daemon backup --help"));
     }
     Ok(None)
@@ -229,7 +230,7 @@ impl Source<'_> {
 fn to_stdout(shared: &Shared, source: &Source<'_>, keep: Option<u16>) -> Result<Exit, Failure> {
     if keep.is_some() {
         return Err(Failure::usage(
-            "--keep wants a directory, and - is standard output",
+            "--keep needs a directory, but - is standard output",
         ));
     }
     if io::IsTerminal::is_terminal(&io::stdout()) {
@@ -250,15 +251,9 @@ fn to_file(source: &Source<'_>, path: &Path) -> Result<Report, Failure> {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(backup::DRAFT);
     let draft = path.with_file_name(name);
-    began(source, &draft);
     let fail = |op| sys::Error::at(op, &draft);
-    let file = File::options()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o600)
-        .open(&draft)
-        .map_err(fail("write"))?;
+    let file = open_draft(&draft)?;
+    began(source, &draft);
     let write_all = || {
         let report = match source.cipher {
             Some(cipher) => {
@@ -278,6 +273,32 @@ fn to_file(source: &Source<'_>, path: &Path) -> Result<Report, Failure> {
         let _ = std::fs::remove_file(&draft);
     }
     written
+}
+
+/// Opens the draft of a backup. Another backup into the same file keeps its own: it is neither emptied nor removed.
+fn open_draft(draft: &Path) -> Result<File, Failure> {
+    let fail = |error| sys::Error::at("write", draft)(error);
+    loop {
+        let file = File::options()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(draft)
+            .map_err(fail)?;
+        // Where a file system has no locks there is the one of the home.
+        if let Err(TryLockError::WouldBlock) = file.try_lock() {
+            return Err(backup::Error::Busy.into());
+        }
+        let own = file.metadata().map_err(fail)?;
+        // What was opened may be a whole backup by now, under its own name.
+        let is_draft = std::fs::metadata(draft)
+            .is_ok_and(|there| (there.dev(), there.ino()) == (own.dev(), own.ino()));
+        if is_draft {
+            file.set_len(0).map_err(fail)?;
+            return Ok(file);
+        }
+    }
 }
 
 /// Writes down that a backup begins, for doctor when it is killed; `note` then says how it ended.
@@ -303,12 +324,14 @@ fn may_replace(path: &Path) -> Result<(), Failure> {
     }
     let why = match (Program::of_file(path)?, Contents::open(path)) {
         (Some(_), _) => "is encrypted".to_owned(),
-        (None, Err(backup::Error::Damaged { why, .. })) => format!("is not a whole backup: {why}"),
+        (None, Err(backup::Error::Damaged { why, .. })) => {
+            format!("is not a complete backup: {why}")
+        }
         (None, _) => return Ok(()),
     };
-    let message = format!("{} is there already and {why}", path.display());
+    let message = format!("{} already exists and {why}", path.display());
     Err(Failure::failed(message).hint(
-        "move it away, choose another name, or name a directory, in which each backup is a file of its own",
+        "move it away, choose another name, or name a directory, in which each backup is a separate file",
     ))
 }
 
@@ -332,7 +355,7 @@ fn say(shared: &Shared, report: &Report, encrypted: Option<Program>) {
         cli::err(&format!("not in it: {left}"));
     }
     if report.manifest.secrets && encrypted.is_none() {
-        cli::err("your keys are in it: keep it where nobody else can read it");
+        cli::err("it contains your keys: keep it where nobody else can read it");
     }
 }
 
@@ -340,26 +363,31 @@ pub(super) fn restore(shared: &Shared, wanted: &Restore, json: bool) -> Result<E
     let (env, home) = shared.home()?;
     let spooled;
     let mut path = if wanted.path == Path::new(PIPE) {
-        spooled = Spooled::make(&home, "tar", |mut file| {
+        spooled = Spooled::make(&home, |mut file| {
             io::copy(&mut io::stdin().lock(), &mut file)
                 .map_err(sys::Error::at("read", Path::new("standard input")))?;
             Ok(())
         })?;
-        spooled.0.clone()
+        spooled.path()
     } else if wanted.path.is_dir() {
         newest(&wanted.path)?
     } else {
         wanted.path.clone()
     };
+    let named = match wanted.path == Path::new(PIPE) {
+        true => PathBuf::from("standard input"),
+        false => path.clone(),
+    };
     let decrypted;
     if let Some(program) = Program::of_file(&path)? {
         let from = File::open(&path).map_err(sys::Error::at("read", &path))?;
-        decrypted = Spooled::make(&home, "decrypted", |file| {
+        decrypted = Spooled::make(&home, |file| {
             program.decrypt(from, file, wanted.identity.as_deref())
         })?;
-        path = decrypted.0.clone();
+        path = decrypted.path();
     }
-    let contents = Contents::open(&path)?;
+    let contents = Contents::open(&path).map_err(|error| error.about(&named))?;
+    let contents = contents.named(&named);
     let manifest = &contents.manifest;
     let of = format!(
         "{} files of {}, written by version {}",
@@ -370,7 +398,7 @@ pub(super) fn restore(shared: &Shared, wanted: &Restore, json: bool) -> Result<E
     if wanted.dry_run {
         match json {
             true => cli::json(
-                &json!({"path": path, "whole": true, "files": manifest.files.len(), "created_at": manifest.created_at}),
+                &json!({"path": named, "whole": true, "files": manifest.files.len(), "created_at": manifest.created_at}),
             ),
             false => cli::out(&format!("the backup is whole: {of}")),
         }
@@ -384,7 +412,7 @@ pub(super) fn restore(shared: &Shared, wanted: &Restore, json: bool) -> Result<E
     if json {
         let answer = proof.as_ref().and_then(|proof| proof.answer.as_ref());
         cli::json(&json!({
-            "path": path, "files": manifest.files.len(), "created_at": manifest.created_at, "secrets": manifest.secrets,
+            "path": named, "files": manifest.files.len(), "created_at": manifest.created_at, "secrets": manifest.secrets,
             "verified": proof.is_some(), "opened": proof.as_ref().map(|proof| &proof.opened),
             "answer": answer.map(|(question, path)| json!({"question": question, "path": path})),
         }));
@@ -408,7 +436,7 @@ fn newest(dir: &Path) -> Result<PathBuf, Failure> {
     let found = backup::newest(dir, clock::now_ms())?;
     for path in &found.passed_over {
         cli::err(&format!(
-            "warning: passed over {}, whose time has not come: a clock was wrong; name the file itself to take it",
+            "warning: skipped {}, which is dated in the future: a clock was wrong; name the file itself to use it",
             path.display()
         ));
     }
@@ -417,8 +445,10 @@ fn newest(dir: &Path) -> Result<PathBuf, Failure> {
         .path
         .ok_or_else(|| match found.passed_over.is_empty() {
             true => Failure::data(format!("{dir} has no backup in it")),
-            false => Failure::data(format!("{dir} has no backup in it whose time has come"))
-                .hint("look at the clock of this machine with date, or name the file itself"),
+            false => Failure::data(format!(
+                "{dir} has only backups that are dated in the future"
+            ))
+            .hint("look at the clock of this machine with date, or name the file itself"),
         })
 }
 
@@ -438,38 +468,35 @@ fn print_proof(proof: &Proof) {
     }
 }
 
-/// A backup as a file next to the home, removed in the end.
-struct Spooled(PathBuf);
+/// A backup as a file next to the home that has no name: nothing of it stays, however this process ends. What was encrypted is
+/// in it for everyone to read.
+struct Spooled(File);
 
 impl Spooled {
-    fn make(
-        home: &Home,
-        end: &str,
-        fill: impl FnOnce(File) -> Result<(), Failure>,
-    ) -> Result<Self, Failure> {
+    fn make(home: &Home, fill: impl FnOnce(File) -> Result<(), Failure>) -> Result<Self, Failure> {
         let beside = home
             .state()
             .ancestors()
             .skip(1)
             .find(|dir| dir.is_dir())
             .unwrap_or(Path::new("/"));
-        let spooled = Self(beside.join(format!(".agent-restore-{}.{end}", std::process::id())));
-        let path = &spooled.0;
+        let path = beside.join(format!(".agent-restore-{}", uuid::Uuid::new_v4().simple()));
+        let fail = |op| sys::Error::at(op, &path);
         let file = File::options()
+            .read(true)
             .write(true)
             .create_new(true)
             .mode(0o600)
-            .open(path)
-            .map_err(sys::Error::at("write", path))?;
-        fill(file)?;
-        Ok(spooled)
+            .open(&path)
+            .map_err(fail("write"))?;
+        std::fs::remove_file(&path).map_err(fail("remove"))?;
+        fill(file.try_clone().map_err(fail("write"))?)?;
+        Ok(Self(file))
     }
-}
 
-impl Drop for Spooled {
-    fn drop(&mut self) {
-        // What stays is hidden and named by what it was for.
-        let _ = std::fs::remove_file(&self.0);
+    /// Returns where this process opens it, from its beginning.
+    fn path(&self) -> PathBuf {
+        PathBuf::from(format!("/proc/self/fd/{}", self.0.as_raw_fd()))
     }
 }
 
@@ -484,12 +511,12 @@ impl From<backup::Error> for Failure {
             backup::Error::Busy => Self::try_again(message).hint("try again in a moment"),
             backup::Error::Restless(_) => Self::try_again(message).hint("try again when nobody writes it"),
             backup::Error::Damaged { .. } => {
-                Self::data(message).hint("nothing was written; take an older backup, or what tar -xf still reads of this one")
+                Self::data(message).hint("nothing was written; use an older backup, or what tar -xf can still read of this one")
             }
             backup::Error::Newer { .. } => Self::data(message).hint("use the newer version of agent-toolkit that wrote it"),
             backup::Error::Occupied(_) => Self::failed(message)
                 .hint("nothing was written; restore into an empty home: --home DIR, or move this one away first"),
-            backup::Error::Unproved(_) => Self::failed(message).hint("take an older backup; doctor says more"),
+            backup::Error::Unproved(_) => Self::failed(message).hint("use an older backup; agent-daemon doctor shows more"),
         }
     }
 }

@@ -1,9 +1,9 @@
 _agent_values() {
-    local IFS=$'\n' known
+    local IFS=$'\n' known word=${COMP_WORDS[COMP_CWORD]}
     known=$("$1" --complete "${COMP_WORDS[@]:1:COMP_CWORD-1}" 2>/dev/null)
-    if [[ -n $known ]]; then
-        COMPREPLY=($(compgen -W "$known" -- "${COMP_WORDS[COMP_CWORD]}"))
-    else
+    [[ -z $known ]] || COMPREPLY=($(compgen -W "$known" -- "$word"))
+    # A value may be left out, and another flag follow.
+    if [[ -z $known || ( $word == -* && ${#COMPREPLY[@]} -eq 0 ) ]]; then
         unset IFS
         "_${1//-/__}" "$@"
     fi

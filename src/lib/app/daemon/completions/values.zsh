@@ -4,9 +4,8 @@ functions[_agent-daemon_flags]=$functions[_agent-daemon]
 _agent_values() {
     local -a known
     known=(${(f)"$($1 --complete ${(Q)words[2,CURRENT-1]} 2>/dev/null)"})
-    if (( $#known )); then
-        compadd -- $known
-    else
+    # A value may be left out, and another flag follow.
+    if (( ! $#known )) || { ! compadd -- $known && [[ $words[CURRENT] == -* ]] }; then
         _${1}_flags "${@:2}"
     fi
 }

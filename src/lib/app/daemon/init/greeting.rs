@@ -1,4 +1,4 @@
-//! The first message, by the whole way: a daemon takes it, the model answers it.
+//! The first message, along the whole path: a daemon accepts it, and the model answers.
 
 use std::io::Write;
 use std::os::unix::process::CommandExt;
@@ -21,7 +21,7 @@ pub(super) fn step(setup: &Setup<'_>) -> Result<(), Stop> {
         said.map_err(|error| Failure::io(format!("the agent cannot be started: {error}")))?;
     match answer.trim() {
         "" => cli::err(&format!(
-            "  there was no answer; {} says why",
+            "  there was no answer; {} shows why",
             cli::command("agent-daemon", "doctor")
         )),
         answer => cli::err(&format!("\n{}", cli::harmless(answer))),

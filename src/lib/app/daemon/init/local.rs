@@ -1,4 +1,4 @@
-//! Servers of models on this machine, found where they usually listen.
+//! Finds model servers on this machine, at their usual ports.
 
 use std::sync::Arc;
 use std::time::Duration;

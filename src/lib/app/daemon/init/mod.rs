@@ -35,6 +35,7 @@ struct Setup<'a> {
 pub(super) fn init(shared: &Shared, yes: bool, json: bool) -> Result<Exit, Failure> {
     let (env, home) = shared.home()?;
     cli::must_be_whole(&home)?;
+    cli::may_write(&home)?;
     let created = workspace::init(&home, machine_zone(&env))?;
     let is_terminal = || std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
     let is_asked = !yes && !json && !shared.quiet && is_terminal();

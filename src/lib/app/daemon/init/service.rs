@@ -36,7 +36,7 @@ pub(super) fn step(setup: &Setup<'_>) -> Result<(), Stop> {
         let done = systemctl.status();
         if !done.is_ok_and(|status| status.success()) {
             cli::err(&format!(
-                "  systemctl --user {} failed: journalctl --user -u {unit} says why",
+                "  systemctl --user {} failed: journalctl --user -u {unit} shows why",
                 arguments.join(" ")
             ));
             return Ok(());

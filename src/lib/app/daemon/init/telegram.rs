@@ -1,4 +1,4 @@
-//! The bot: its token, tried at once, and the code that makes somebody its owner.
+//! The step that sets up the bot: its token, tested at once, and the code that makes somebody its owner.
 
 use std::sync::Arc;
 
@@ -63,7 +63,7 @@ pub(super) fn step(setup: &Setup<'_>) -> Result<(), Stop> {
         ));
     }
     if setup.is_running() {
-        cli::err("  the running daemon takes the bot at its next start");
+        cli::err("  the bot is used from the next start of the daemon on");
     }
     Ok(owner(setup, &loaded.config, &shown)?)
 }

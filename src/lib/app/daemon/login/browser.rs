@@ -1,5 +1,4 @@
-//! The person's browser, opened from the person's shell: the one program that is started without walls,
-//! because it is theirs.
+//! Opens the user's browser from the user's shell: the only program that is started without a sandbox.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

@@ -1,9 +1,9 @@
 //! `agent-daemon login`: store a key, or sign in with a browser.
 //!
-//! A key never is in a command line: it is typed without being shown, or read from standard input.
-//! agent.toml is never written; where no provider is set up yet, `login` makes `providers.d/NAME.toml`,
-//! and a home without `providers.load` loads those who have an entry in auth.json. So a new home needs two commands to have a
-//! model: `agent-daemon init` and `agent-daemon login anthropic`.
+//! A key is never on the command line: it is typed without being shown, or read from standard input. agent.toml is never
+//! written. If no provider is set up yet, `login` creates `providers.d/NAME.toml`, and a home without `providers.load`
+//! loads the providers that have an entry in auth.json. So a new home needs two commands for a model:
+//! `agent-daemon init` and `agent-daemon login anthropic`.
 
 mod browser;
 pub(super) mod prompt;
@@ -35,18 +35,18 @@ const MAX_KEY: u64 = 64 * 1024;
 /// What `login` is told.
 #[derive(Debug, Args)]
 pub(super) struct Login {
-    /// Whom the key is for: NAME of providers.d/NAME.toml, or anthropic, openai, openrouter, gemini
+    /// The provider: NAME of providers.d/NAME.toml, or anthropic, openai, openrouter, gemini
     provider: Option<String>,
     /// Store an API key: typed without being shown, or the first line of standard input
     #[arg(long, conflicts_with = "oauth")]
     api_key: bool,
-    /// Sign in with a browser, where the provider offers that to everybody
+    /// Sign in with a browser, if the provider offers it to third-party programs
     #[arg(long)]
     oauth: bool,
-    /// Start no browser: print the address to open, here or on another machine
+    /// Do not start a browser; print the address to open, here or on another machine
     #[arg(long)]
     no_browser: bool,
-    /// Store the key without asking the provider whether it is good
+    /// Store the key without verifying it
     #[arg(long, conflicts_with = "oauth")]
     no_check: bool,
 }
@@ -68,7 +68,7 @@ pub(super) fn login(shared: &Shared, login: &Login, json: bool) -> Result<Exit, 
     };
     if let Some(aside) = aside {
         cli::err(&format!(
-            "warning: what could not be read is kept as {}",
+            "warning: the unreadable file is kept as {}",
             home.display(&aside)
         ));
     }
@@ -106,7 +106,7 @@ pub(super) fn login(shared: &Shared, login: &Login, json: bool) -> Result<Exit, 
         next((&env, &home), &target, loaded, daemon, told);
     } else {
         cli::err(
-            "the agent goes on as before; when the network is there: agent-daemon auth --check",
+            "the agent continues as before; when the network is available: agent-daemon auth --check",
         );
     }
     Ok(Exit::Ok)
@@ -175,7 +175,7 @@ impl Way {
             (_, true) => {
                 let name = target.name();
                 let message = format!(
-                    "{name} offers no sign-in to programs of others, as far as its file says"
+                    "{name} offers no sign-in to third-party programs, as far as its file says"
                 );
                 Err(Failure::usage(message).hint(format!(
                     "agent-daemon login {name} --api-key; [oauth] in providers.d/{name}.toml is for issuers that do"
@@ -270,7 +270,7 @@ fn shadow(keys: &Keys, target: &Target, granted: &Granted) -> Result<(), Failure
     if let Some(first) = first.filter(|first| first.origin != own) {
         let what = super::auth::place(first.origin, &target.provider);
         cli::err(&format!(
-            "warning: {what} goes before it and is used; agent-daemon auth"
+            "warning: {what} takes precedence and is used; agent-daemon auth"
         ));
     }
     Ok(())

@@ -1,5 +1,4 @@
-//! A line typed without being shown. The terminal is put back whatever ends it: Enter, Ctrl-C, an error or
-//! a signal.
+//! Reads a line without showing it. The terminal is restored whatever ends the input: Enter, Ctrl-C, an error or a signal.
 
 use std::io::{Read, Write};
 use std::os::fd::AsFd;

@@ -48,7 +48,7 @@ pub(super) async fn sign_in(
     .await?;
     flow.exchange(&code).await.map_err(|error| match error {
         Error::Refused { .. } => Failure::failed(format!("{error}; nothing was stored")).hint(
-            format!("codes live for a minute or so, once: agent-daemon login {name} --oauth"),
+            format!("a code is valid once, for about a minute: agent-daemon login {name} --oauth"),
         ),
         error => error.into(),
     })
@@ -87,7 +87,7 @@ pub(crate) async fn code_of(
         Ok(Ok(Callback::Foreign)) => Err(Failure::bug("an answer of another sign-in was taken")),
         Ok(Err(failure)) => Err(failure),
         Err(_) => Err(Failure::try_again(
-            "nobody came back from the browser within 5 minutes; nothing was stored",
+            "the browser did not return within 5 minutes; nothing was stored",
         )
         .hint(again)),
     }
@@ -95,7 +95,7 @@ pub(crate) async fn code_of(
 
 /// Waits for the browser or the person, whoever is first.
 async fn answer(flow: &Flow, listener: &Listener) -> Result<Callback, Failure> {
-    let stopped = |error| Failure::io(format!("signals cannot be heard: {error}"));
+    let stopped = |error| Failure::io(format!("cannot listen for signals: {error}"));
     let mut interrupt = signal(SignalKind::interrupt()).map_err(stopped)?;
     let mut terminate = signal(SignalKind::terminate()).map_err(stopped)?;
     let mut lines = lines();

@@ -99,7 +99,7 @@ fn which(loaded: &[&String], present: &[String]) -> Failure {
         "several providers are loaded"
     };
     Failure::usage(format!(
-        "{why}: say whom the key is for, one of {}",
+        "{why}: name the provider, one of {}",
         names(present).join(", ")
     ))
     .hint(format!(

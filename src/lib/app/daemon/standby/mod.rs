@@ -28,28 +28,28 @@ const LOOK: Duration = Duration::from_secs(1);
 /// What `agent-daemon standby` takes.
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
-    /// On the standby: the directory that the primary pushes into
+    /// On the standby: the directory into which the primary pushes
     #[arg(value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
     replica: Option<PathBuf>,
     /// On the primary: push this home into DIR on HOST (over ssh), on every change
     #[arg(long, value_name = "[HOST:]DIR", conflicts_with_all = ["replica", "promote"])]
     to: Option<String>,
-    /// With .env, channels/ and the keys that login stored: anyone who reads the replica has your keys
+    /// Include .env, channels/ and the keys that login stored: anyone who can read the replica has your keys
     #[arg(long, requires = "to")]
     with_secrets: bool,
-    /// With the daemon stopped: push everything a last time; the agent runs here no more
+    /// With the daemon stopped: push everything a last time; then the agent no longer runs here
     #[arg(long, requires = "to", conflicts_with = "once")]
     hand_over: bool,
-    /// Take over: the agent is to run here
+    /// Take over: run the agent here
     #[arg(long, conflicts_with = "once")]
     promote: bool,
-    /// From the last copy that was proved, when the replica itself is damaged
+    /// Use the last proved copy, if the replica itself is damaged
     #[arg(long, requires = "promote")]
     last_proven: bool,
-    /// Push, or prove a copy, once; exit code 1 when something is wrong
+    /// Push, or prove a copy, once; exit code 1 if something is wrong
     #[arg(long)]
     once: bool,
-    /// Say what this home is and how old its copies are; exit code 1 when something is wrong
+    /// Show the role of this home and the age of its copies; exit code 1 if something is wrong
     #[arg(long, conflicts_with_all = ["replica", "to", "promote", "once"])]
     status: bool,
 }
@@ -79,7 +79,7 @@ pub(super) fn standby(shared: &Shared, wanted: &Arguments, json: bool) -> Result
         cli::out(&said);
         if !shared.quiet {
             cli::err(&format!(
-                "hint: a standby that runs becomes the agent by itself; else: {}",
+                "hint: a running standby becomes the agent automatically; otherwise: {}",
                 cli::command("agent-daemon", "run")
             ));
         }
@@ -127,7 +127,7 @@ fn push(wanted: &Arguments, env: &Environment, home: &Home, to: &str) -> Result<
     let mut primary = Primary::open(home, env, Some(to), wanted.with_secrets)?;
     if wanted.hand_over {
         primary.hand_over()?;
-        cli::out("handed over: everything is in the replica, and the agent runs here no more");
+        cli::out("handed over: everything is in the replica, and the agent no longer runs here");
         cli::err(&format!(
             "hint: on the standby: agent-daemon standby --promote; to take it back, here: {}",
             cli::command("agent-daemon", "standby --promote")
@@ -214,7 +214,7 @@ impl Said {
     }
 }
 
-const REPLACED: &str = "move this home away and make it the standby of the other machine (docs/howto/standby.md); what is only here stays readable";
+const REPLACED: &str = "move this home away and make it the standby of the other machine (docs/howto/standby.md); data that is only here stays readable";
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
@@ -244,7 +244,7 @@ impl From<Error> for Failure {
             Error::NoPlace(_) => (Exit::Usage, verb("--to vps:agent-replica")),
             Error::Elsewhere(_) => (
                 Exit::Config,
-                "when it is gone for good: stop agent-replicate, and set \"replica\" to \"\" in state/standby.json"
+                "if it is permanently gone: stop agent-replicate, and set \"replica\" to \"\" in state/standby.json"
                     .to_owned(),
             ),
             Error::Busy(_) => (

@@ -10,7 +10,7 @@ use crate::standby::{Promotion, Record, Role};
 /// Prints what a home is; the exit code says whether something is wrong.
 pub(super) fn status(record: Option<&Record>, json: bool) -> Exit {
     let now = clock::now_ms();
-    // The owner learns of what lasts; the one who asks, of what was wrong the last time.
+    // The owner is notified of lasting problems; this command shows the last one.
     let alarm = record.and_then(|record| record.alarm(now).or(record.trouble.clone()));
     let age = |at: Option<i64>| at.map(|at| (now - at).max(0) / 1000);
     match record {
@@ -22,7 +22,7 @@ pub(super) fn status(record: Option<&Record>, json: bool) -> Exit {
             }));
         }
         None if json => cli::json(&json!({"role": null})),
-        None => cli::out("this home has no standby and is none"),
+        None => cli::out("this home has no standby, and is none"),
         Some(record) => {
             let ago =
                 |at| age(at).map_or_else(|| "never".to_owned(), |secs| format!("{secs} s ago"));
@@ -34,7 +34,7 @@ pub(super) fn status(record: Option<&Record>, json: bool) -> Exit {
             }
             if record.role == Role::Primary && !record.replica.is_empty() && record.beacon.is_none()
             {
-                cli::out("standby     not heard of yet; on that machine: agent-daemon standby DIR");
+                cli::out("standby     not seen yet; on that machine: agent-daemon standby DIR");
             }
             if let Some(trouble) = &alarm {
                 cli::out(&format!("trouble     {}", cli::harmless(trouble)));

@@ -11,7 +11,7 @@ use crate::standby::TakeOver;
 
 /// Between two looks.
 const LOOK: Duration = Duration::from_secs(60);
-/// The owner is notified of an outage once in this time at most, however often the words change.
+/// The owner is notified of an outage at most once in this time, however often its text changes.
 const AGAIN: Duration = Duration::from_secs(6 * 3600);
 /// A takeover is told for so long, should nobody be reached before.
 const NEWS_MS: i64 = 24 * 3_600_000;
@@ -39,12 +39,8 @@ pub(in crate::app::daemon) async fn tell(pipeline: Arc<Pipeline>, home: Home) {
             }
         }
         let pause = tokio::time::sleep(LOOK);
-        if pipeline
-            .closing()
-            .run_until_cancelled(pause)
-            .await
-            .is_none()
-        {
+        let pause = pipeline.closing().run_until_cancelled(pause);
+        if pause.await.is_none() {
             return;
         }
     }

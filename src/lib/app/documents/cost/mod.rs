@@ -114,7 +114,7 @@ pub(crate) struct Group {
     /// Of a session: its key, when its transcript is still there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
-    /// Of a session: whom we talk to, when its transcript is still there.
+    /// Of a session: the contact, if its transcript still exists.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub contact: Option<String>,
     /// Of a session: it was reset, and its key means another one now.

@@ -64,6 +64,7 @@ impl House {
             bound,
             budget_usd: None,
             share_usd: None,
+            of_others: false,
         };
         self.ledger
             .reserve(call, &config::Cost::default(), ms(time))

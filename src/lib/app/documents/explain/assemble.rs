@@ -1,4 +1,4 @@
-//! Puts together what is known of a run. Pure: everything has been read.
+//! Assembles the document of a run. Pure: everything has been read before.
 
 use super::steps::input_tokens;
 use super::{Approval, Block, Child, Delivery, Explain, Job, Known, Parent, Waits, steps};

@@ -1,4 +1,4 @@
-//! Finds what a transcript says of a run, in whichever conversation it stands.
+//! Finds the events of a run, in whichever conversation they are.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;

@@ -1,7 +1,7 @@
-//! `explain`: why an answer came as it did. From the message to its waits, what the prompt was made of, what was
-//! remembered, each call of a model and of a tool, what the owner was asked, what it cost and where it went.
+//! `explain`: how an answer came about: the message, its waiting times, the parts of the prompt, the recalled memories,
+//! each call of a model and of a tool, the questions to the owner, the cost and the delivery.
 //!
-//! It is read from `queue.db` (14 days), the transcript (forever) and `cost.db`; what is no longer known is named.
+//! It is read from `queue.db` (14 days), the transcript (forever) and `cost.db`; unavailable parts are named.
 
 mod assemble;
 mod find;
@@ -30,7 +30,7 @@ pub(crate) struct Explain {
     /// When that was taken, RFC 3339 UTC.
     pub received_at: Option<String>,
     pub waits: Waits,
-    /// What stood in the first request, in its order.
+    /// The parts of the first request, in order.
     pub prompt_blocks: Vec<Block>,
     pub memories: Vec<Recollection>,
     /// Calls of models and tools, in the order in which they began.
@@ -63,7 +63,7 @@ pub(crate) struct Explain {
     pub cache_read_ratio: Option<f64>,
     /// Calls without a price: `cost_usd` does not know them.
     pub unpriced_calls: usize,
-    /// The most its run may cost, when somebody said so.
+    /// The maximum cost of its run, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub budget_usd: Option<f64>,
     pub receipts: Vec<String>,
@@ -75,7 +75,7 @@ pub(crate) struct Explain {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parent: Option<Parent>,
     pub children: Vec<Child>,
-    /// What is no longer known, or never was, in words.
+    /// The unavailable parts, in words.
     pub gone: Vec<String>,
 }
 
@@ -319,9 +319,9 @@ fn meant(home: &Home, target: &str) -> Result<Option<String>, Failure> {
     }
     match found.into_iter().next_back() {
         Some(Meant { id: None, .. }) => Err(Failure::failed(format!(
-            "message {message} answers nothing: it went out by itself"
+            "message {message} answers no message"
         ))
-        .hint("a pairing code or a notice of the daemon; its log says more: agent-send --log")),
+        .hint("a pairing code or a notice of the daemon; the log shows more: agent-send --log")),
         Some(Meant { id, .. }) => Ok(id),
         None => Ok(None),
     }

@@ -1,4 +1,4 @@
-//! The calls of a run in the order in which they began: what the transcript says of each, and what the ledger does.
+//! The calls of a run in the order in which they began, from the transcript and the ledger.
 
 use serde_json::Value;
 
@@ -38,7 +38,7 @@ pub(super) fn steps(known: &Known, own: &[&Call]) -> Vec<Step> {
             _ => {}
         }
     }
-    // What failed, what is under way, what was asked in addition to the answer.
+    // Failed, running and additional calls.
     let others = rows.into_iter().flatten();
     steps.extend(others.map(|row| (row.at, Step::Model(beside(row)))));
     // A tool begins when its call does, never before the answer that asks for it.

@@ -1,4 +1,4 @@
-//! The newest exchanges of a conversation: where somebody who takes it up again was.
+//! The newest exchanges of a conversation, for someone who resumes it.
 
 use std::ops::ControlFlow;
 
@@ -16,7 +16,7 @@ pub(crate) struct Exchange {
     /// The input that it came with.
     pub inbox_id: String,
     pub words: String,
-    /// The agent's words; empty while there are none.
+    /// The agent's answer; empty while there is none.
     pub answer: String,
     /// Why there is no answer, when the turn failed or was stopped.
     pub error: Option<String>,
@@ -79,11 +79,9 @@ fn take(event: Event, open: &mut Exchange) -> Option<Exchange> {
 }
 
 fn said(spoken: &Spoken) -> String {
-    let texts = spoken.content.iter().filter_map(|block| match block {
-        Block::Text { text } => Some(text.trim()),
-        _ => None,
-    });
+    let texts = spoken.content.iter().filter_map(Block::words);
     texts
+        .map(str::trim)
         .filter(|text| !text.is_empty())
         .collect::<Vec<_>>()
         .join("\n\n")

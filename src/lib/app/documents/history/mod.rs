@@ -1,5 +1,5 @@
-//! `history`: what was said in a conversation, archived ones too, read from its transcript line by line:
-//! a conversation of years does not have to fit into memory.
+//! `history`: the events of a conversation, also of an archived one, read from its transcript line by line, because a
+//! conversation of years may not fit into memory.
 
 use std::ops::ControlFlow;
 use std::path::PathBuf;

@@ -1,5 +1,5 @@
-//! The newest events of a conversation, for those who read along: a conversation of years is not sent whole, and not
-//! kept in memory.
+//! The newest events of a conversation, for live views: a conversation of years is neither sent as a whole nor kept in
+//! memory.
 
 use std::collections::VecDeque;
 use std::ops::ControlFlow;

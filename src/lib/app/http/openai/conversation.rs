@@ -1,4 +1,4 @@
-//! Which conversation a chat of a client continues with that names nobody: the client sends all of the chat each time.
+//! Determines the conversation of a client that sends no `user`, from the whole chat that it sends each time.
 
 use super::{Api, ApiError, Id, Words, text};
 use crate::queue::Exchange;
@@ -28,6 +28,7 @@ pub(super) async fn conversation(
     }
     let known = api
         .pipeline
+        .queue()
         .conversation(&prefix, exchanges(before), &words.text);
     if let Some(key) = known.await.map_err(ApiError::not_stored)? {
         return Ok(key);

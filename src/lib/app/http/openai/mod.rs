@@ -1,20 +1,20 @@
-//! The facade for programs that speak OpenAI's API: chat completions, responses, embeddings, models.
+//! The API for OpenAI clients: chat completions, responses, embeddings, models.
 //!
 //! ```text
 //! completions   POST /v1/chat/completions   (platform.openai.com/docs/api-reference/chat)
 //! responses     POST /v1/responses          (platform.openai.com/docs/api-reference/responses)
 //! embeddings    POST /v1/embeddings         (platform.openai.com/docs/api-reference/embeddings)
 //! ```
-//! The agent keeps its conversations itself. So of the messages of a request the last one of the user is what is said,
-//! `system` and `developer` are what the caller gives with it, and the others, which the agent remembers anyway, are left
-//! out. `user` names who speaks, and with that the conversation. Without it each chat of the client is a conversation
-//! of its own: messages continue with the one of which all that was said and answered is what they end with; any others
-//! begin a new one, and what they say was said before comes with them. `model` is `agent`, or a configured model's name.
-//! What tunes a model (`temperature` …) is the agent's own business and has no effect; what would change the form
-//! of the answer (`tools`, `response_format` …) is refused.
+//! The agent stores its conversations itself. So only the last user message of a request is used as the message; `system`
+//! and `developer` messages are its context, and the others are ignored, because the agent remembers them. `user` names
+//! the sender and thereby the conversation. Without it each chat of the client is a separate conversation: a request
+//! continues the conversation whose messages and answers its own messages end with; otherwise it begins a new one, with
+//! its earlier messages as context. `model` is `agent`, or a configured model's name. Parameters of the model
+//! (`temperature` …) have no effect; parameters that would change the form of the answer (`tools`, `response_format` …) are
+//! refused.
 //!
-//! The SDKs of OpenAI send a request again, without an idempotency key, when its answer takes too long. The same
-//! body joins the run that it began, while that runs; with the SDKs' retry header for an hour.
+//! The SDKs of OpenAI repeat a request, without an idempotency key, when its answer takes too long. A repeated body joins
+//! the run that it started while that runs; with the SDKs' retry header, for an hour.
 
 pub(super) mod completions;
 mod conversation;
@@ -115,6 +115,8 @@ async fn message(
         files,
         before,
     } = said(messages)?;
+    // Clients that know of nobody send an empty name, too.
+    let user = user.filter(|user| !user.is_empty());
     let session = match (continued, &user) {
         (Some(session), _) => Some(session),
         (None, Some(_)) => None,

@@ -1,8 +1,7 @@
-//! Responses: the newer form, in which one request names the answer that it follows.
+//! Responses: the newer form, in which a request names the answer that it follows.
 //!
-//! `input` is what is said, or a list of messages as in a completion; `instructions` come with it. With
-//! `previous_response_id` the conversation continues in which that answer was given. `store` has no effect: what is said
-//! to the agent is kept as every conversation is.
+//! `input` is the message, or a list of messages as in a completion; `instructions` are its context. With
+//! `previous_response_id` the conversation of that answer continues. `store` has no effect: all conversations are stored.
 
 use std::sync::Arc;
 
@@ -170,7 +169,10 @@ pub(in crate::app::http) async fn retrieve(
         .await?
         .ok_or_else(|| unknown("no such response"))?;
     let form = Events::new(id, super::AGENT.to_owned(), None);
-    Ok(Json(form.whole(&outcome(reply)?)))
+    Ok(Json(match reply.is_final() {
+        true => form.whole(&outcome(reply)?),
+        false => form.document("in_progress"),
+    }))
 }
 
 /// Returns the conversation in which an answer was given.

@@ -1,5 +1,4 @@
-//! The files of the page: its style, its script and its picture. They are built in, say nothing about anybody and are
-//! everybody's; a browser keeps them until they change.
+//! The files of the page: style, scripts and picture. They are built in, public, and cached by browsers until they change.
 
 use axum::response::{IntoResponse, Response};
 use hyper::StatusCode;

@@ -1,4 +1,4 @@
-//! Bars of what days cost, as SVG in the page.
+//! A bar chart of the cost of days, as SVG.
 
 use chrono_tz::Tz;
 

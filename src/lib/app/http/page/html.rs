@@ -1,4 +1,4 @@
-//! HTML, written so that no word of anybody becomes a part of it.
+//! Writes HTML, with all text escaped.
 
 use crate::app::table::Table;
 use crate::text;

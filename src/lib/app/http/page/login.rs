@@ -1,4 +1,4 @@
-//! The form that takes the token, in the place of a page that needs it.
+//! The sign-in form, shown in place of a page that needs the token.
 
 use axum::response::{IntoResponse, Response};
 use hyper::StatusCode;

@@ -1,6 +1,5 @@
-//! The page at `/media`: what pictures, stickers and films were described as, next to each what was looked at, to be
-//! corrected by hand. A form of its own writes a file below `[agent] config_path`, or clears an entry of the cache; no
-//! other site's page can send it.
+//! The page at `/media`: the descriptions of pictures, stickers and films next to their pictures, for correction by hand. A
+//! form writes a file below `[agent] config_path`, or clears an entry of the cache; pages of other sites cannot send it.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -1,6 +1,6 @@
-//! The page at `/`: a chat, and what the agent is doing. The script in `web/` makes the chat and uses the API that is
-//! everybody's; the status is drawn here and can be read without it, then looked at again every half minute. Nothing is
-//! taken from anywhere else.
+//! The page at `/`: a chat, and what the agent is doing. The script in `web/` shows the chat and uses the public API. The
+//! status is rendered here, works without the script, and is then reloaded every half minute. Nothing is loaded from
+//! other servers.
 //!
 //! A browser signs in with the form of [`login`]; a program may send the token as the password of any name.
 
@@ -56,7 +56,7 @@ const MAX_QUESTION: usize = 400;
 /// Days of the chart.
 const DAYS: i64 = 14;
 
-/// What is asked in addition to the page.
+/// The parameters of the page.
 #[derive(Debug, Deserialize)]
 pub(super) struct Asked {
     q: Option<String>,

@@ -89,11 +89,11 @@ fn help() -> Vec<Line> {
     let keys = [
         ("Tab ← →", "the next pane, or 1 to 6"),
         ("↑ ↓ j k", "move; also PgUp PgDn Home End"),
-        ("s", "stop the chosen run"),
-        ("a", "show the chosen question, then y says yes"),
-        ("d", "show it, then say no, and why"),
+        ("s", "stop the selected run"),
+        ("a", "show the selected question; then y approves"),
+        ("d", "show it, then deny, with a reason"),
         ("Ctrl-L", "redraw everything"),
-        ("Ctrl-Z", "back to the shell, fg comes back"),
+        ("Ctrl-Z", "suspend; fg resumes"),
         ("q", "quit"),
     ];
     let line = |(key, what): (&str, &str)| {

@@ -1,4 +1,4 @@
-//! The screen from what was read and what was chosen. Pure: the same scene is the same screen.
+//! Draws the screen from the data and the selection. Pure: the same input gives the same screen.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;

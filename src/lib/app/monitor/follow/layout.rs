@@ -1,5 +1,5 @@
-//! The layout: on a large screen side by side, on a usual one the turns above and one other
-//! pane below, on a small one the pane that was chosen.
+//! The layout: on a large screen all panes side by side, on a medium one the turns above and one other pane below, on a
+//! small one the selected pane.
 
 use crate::app::monitor::frame::Frame;
 

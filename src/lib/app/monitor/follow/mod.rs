@@ -7,7 +7,7 @@
 //!                   keys → ui (what is chosen) ┘
 //!                           └→ requests → spool, FIFO → daemon
 //! ```
-//! Nothing that is read or ordered keeps the screen waiting; drawing and keys are pure.
+//! Neither reading nor commands delay the screen; drawing and keys are pure.
 
 mod commands;
 mod databases;
@@ -100,9 +100,9 @@ fn must_be_a_screen(env: &Environment) -> Result<(), Failure> {
         .get("TERM")
         .is_none_or(|term| term.is_empty() || term == "dumb");
     let why = if !io::stdout().is_terminal() || !io::stdin().is_terminal() {
-        "--follow fills a terminal, and standard input and output are none"
+        "--follow needs a terminal as standard input and output"
     } else if dumb {
-        "--follow fills a terminal, and this one cannot do that (TERM)"
+        "--follow does not work on this terminal (TERM)"
     } else {
         return Ok(());
     };

@@ -1,4 +1,4 @@
-//! The terminal while it is ours: raw, on its other screen; and given back on every way out.
+//! The terminal in raw mode on its alternate screen; it is restored on every exit.
 
 use std::io::{self, Stdout};
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,4 +1,4 @@
-//! Whole screens, as they are seen.
+//! Tests of whole screens.
 
 use proptest::prelude::*;
 use ratatui::Terminal;
@@ -413,7 +413,7 @@ fn a_dead_daemon_says_so_and_how_it_is_started() {
         USUAL,
         "
 dead  last seen 5m 2s ago  version 0.1.0
-why       it was killed or broke down; its log: /state/logs
+why       it was killed or crashed; its log: /state/logs
 start it  systemctl --user start agent-daemon
           or: agent-daemon run
 open      Ada: answered after the start

@@ -1,5 +1,5 @@
-//! Why an answer came as it did, on one screen: the message, its waits, the prompt, memories, steps, delivery. Words in
-//! it may be anybody's.
+//! How an answer came about, on one screen: the message, its waiting times, the prompt, memories, steps, delivery. It may
+//! contain untrusted text.
 
 use chrono_tz::Tz;
 
@@ -28,7 +28,7 @@ pub(crate) fn explain(context: &Context<'_>, explain: &Explain) -> Exit {
         lines(explain, zone, table::room())
             .iter()
             .for_each(|line| cli::out(&cli::harmless(line)));
-        // What somebody works on continues by itself.
+        // A running message needs no advice.
         let is_open = ["queued", "waiting", "running"].contains(&explain.state);
         if is_open && matches!(lock::holder(&context.home.lock()), Ok(None)) {
             context.note("no daemon is running; it resumes when one starts");
@@ -216,7 +216,7 @@ impl Page {
         }
         let dropped = it.memories.iter().filter(|memory| memory.dropped).count();
         let left = if dropped > 0 {
-            format!("; {dropped} more had no room")
+            format!("; {dropped} more did not fit")
         } else {
             String::new()
         };

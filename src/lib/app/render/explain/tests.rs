@@ -139,7 +139,7 @@ fn it_fits_on_one_screen_and_no_word_of_it_commands_a_terminal() {
         "prompt     about 15.3k tokens for primary; 88 % of the first request was read from the cache",
         "           tools        tools    3.0k  cached",
         "           本居宣長.md  stable  12.3k  cut",
-        "memories   1; 1 more had no room",
+        "memories   1; 1 more did not fit",
         "           fact  1.50  a.md:3",
         "steps      3",
         "           23:56:01  primary  2.1 s  3.4k in (3.0k cached) / 120 out, $0.0041",

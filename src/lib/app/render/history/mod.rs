@@ -1,4 +1,4 @@
-//! A conversation as it is read: when, who, their words; tools a line each.
+//! A conversation for people: time, author and text; a line for each tool call.
 
 use std::fmt::Write as _;
 use std::ops::ControlFlow;
@@ -147,7 +147,7 @@ impl Page {
                 ..
             }) => {
                 let head = format!(
-                    "older messages were summed up, {} tokens became {}:",
+                    "older messages were summarized, {} tokens became {}:",
                     text::count(*before),
                     text::count(*after)
                 );

@@ -1,5 +1,5 @@
-//! `--chat`: a prompt. Ctrl-C stops the answer that is being written, Ctrl-D ends. What is typed or pasted meanwhile is
-//! kept, and is at the next prompt: the editor holds what it read ahead of the line (its feature `buffer-redux`).
+//! `--chat`: a prompt. Ctrl-C stops the answer that is being written, Ctrl-D ends. Text that is typed or pasted meanwhile
+//! appears at the next prompt: the editor keeps what it has read ahead (its feature `buffer-redux`).
 
 mod mentions;
 mod prompt;
@@ -171,8 +171,7 @@ impl Chat<'_> {
             Ended::Answered(_, true) => Ok(()),
             Ended::Answered(reply, false) => wait::print(&reply, false).map(drop),
             Ended::TimedOut | Ended::Interrupted if !submit::is_running(home)? => {
-                let what =
-                    format!("no daemon runs that could be stopped; message {id} waits for it");
+                let what = format!("no daemon is running; message {id} waits for one");
                 let later = format!("--result {id} --wait has its answer later");
                 Err(Failure::try_again(what).hint(cli::command("agent-send", &later)))
             }

@@ -71,7 +71,7 @@ fn of_verb(verb: &str) -> String {
             || ["id", "to", "model"].contains(&arg.get_id().as_str())
     };
     Arguments::command()
-        .about("What the agent does by itself at set times")
+        .about("Manage jobs: what the agent does at scheduled times")
         .long_about(None::<&str>)
         .override_usage(
             "agent-send --job [list]\n       agent-send --job add TEXT [--name NAME] --at TIME|--every SPAN|--cron LINE\n       \

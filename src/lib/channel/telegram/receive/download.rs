@@ -1,4 +1,4 @@
-//! Files in: what came with a message is fetched from Telegram's server.
+//! Fetches the files of messages from Telegram's server.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

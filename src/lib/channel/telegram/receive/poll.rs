@@ -1,4 +1,4 @@
-//! Long polling: it acknowledges only what is on disk, and never waits forever.
+//! Long polling: acknowledges only what is on disk, and never waits forever.
 
 use std::time::{Duration, Instant};
 
@@ -123,7 +123,7 @@ impl Telegram {
             };
             self.health.ok();
             let next = self.store_polled(&updates, batches).await;
-            let next = next.map_err(|_| "what came could not be stored".to_owned())?;
+            let next = next.map_err(|_| "updates could not be stored".to_owned())?;
             // A server that brings the same again does not hear what is acknowledged.
             match next.filter(|next| offset.is_none_or(|(before, _)| *next > before)) {
                 Some(next) => offset = Some((next, clock::now_ms())),

@@ -1,5 +1,5 @@
-//! JSON that is nearly right: one letter that cannot be must not make a whole batch of messages unreadable,
-//! and the same batch would come repeatedly.
+//! Repairs nearly valid JSON: one impossible character must not make a whole batch of messages unreadable, because the
+//! same batch would be delivered again and again.
 
 use serde::de::DeserializeOwned;
 

@@ -35,7 +35,10 @@ pub(crate) fn menu(owner: bool) -> Vec<BotCommand> {
     let owners = [
         ("approve", "Let me do what I asked for: /approve ID"),
         ("deny", "Do not let me, and say why: /deny ID WHY"),
-        ("answer", "Answer what a tool server asks: /answer ID WORDS"),
+        (
+            "answer",
+            "Answer a question of a tool server: /answer ID WORDS",
+        ),
         (
             "continue",
             "Go on here with a conversation from elsewhere: /continue mail",

@@ -1,4 +1,4 @@
-//! One request to the Bot API, and what is known when it fails.
+//! One request to the Bot API, and the classification of its failures.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! One call of the Bot API: it waits for its turn, keeps `retry_after`, and is made again where its chat has moved.
+//! One call of the Bot API: it waits for its turn, obeys `retry_after`, and is repeated if its chat has moved.
 
 use std::time::Duration;
 

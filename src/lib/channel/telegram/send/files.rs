@@ -1,8 +1,7 @@
-//! Files out: one with a caption, or several as an album.
+//! Sends files: one with a caption, or several as an album.
 //!
-//! A picture that Telegram will not show as one (larger than 10 MB, of an odd shape, or of a format
-//! it cannot read) goes out as a file; in an album all of it does, because an album of files has
-//! nothing else in it.
+//! A picture that Telegram does not show as one (larger than 10 MB, of an extreme shape, or in a format that it cannot
+//! read) is sent as a file; in an album then all pictures are, because an album of files may contain nothing else.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! To Telegram: messages, files, previews, reactions and buttons go out, paced and with every failure classified.
+//! To Telegram: sends messages, files, previews, reactions and buttons, paced, and classifies every failure.
 
 pub(crate) mod api;
 mod buttons;
@@ -17,19 +17,17 @@ pub(crate) mod upload;
 use std::path::Path;
 use std::time::Duration;
 
-use serde_json::{Value, json};
-use teloxide::payloads::{AnswerCallbackQuery, DeleteMessage, EditMessageText, SendChatAction};
-use teloxide::types::{CallbackQueryId, ChatAction, MessageEntity};
+use serde_json::Value;
+use teloxide::payloads::AnswerCallbackQuery;
+use teloxide::types::{CallbackQueryId, MessageEntity};
 
 use super::Telegram;
 use crate::channel::{Channel, FetchError, Health, Outgoing, Rendered, SendError, SendFuture};
 use crate::message::{ChatRef, Media, OutFile, Sticker};
 use crate::provider::BoxFuture;
 use api::{Error, Request};
-use call::{Target, Turn};
-use classify_error::{classify, repeatable};
-use messages::{message, no_link_preview, reaction};
-use preview::{PREVIEW, QUICK, SIGN, fit, quick};
+use call::Turn;
+use preview::{PREVIEW, QUICK, fit};
 
 /// Telegram's limit for a message, UTF-16 units after parsing.
 const MESSAGE: usize = 4096;
@@ -105,24 +103,11 @@ impl Channel for Telegram {
     }
 
     fn mark<'a>(&'a self, chat: &'a ChatRef, message: &'a str, emoji: &'a str) -> SendFuture<'a> {
-        Box::pin(async move {
-            let target = Target::about(chat, message)?;
-            let request = |to| quick(reaction(to, emoji)?);
-            self.show_sign(target, request).await
-        })
+        Box::pin(self.show_mark(chat, message, emoji))
     }
 
     fn show<'a>(&'a self, chat: &'a ChatRef, text: &'a str) -> SendFuture<'a, String> {
-        Box::pin(async move {
-            let (target, text) = (Target::new(chat, None)?, fit(text, MESSAGE)?);
-            let request = |to| {
-                let mut message = message(to, &text);
-                message.disable_notification = Some(true);
-                quick(message)
-            };
-            let shown = self.call_in_chat(target, PREVIEW, request).await;
-            message_id(&shown.map_err(|error| classify(&error, false))?)
-        })
+        Box::pin(self.show_preview(chat, text))
     }
 
     fn change<'a>(&'a self, chat: &'a ChatRef, id: &'a str, text: &'a str) -> SendFuture<'a> {
@@ -130,13 +115,7 @@ impl Channel for Telegram {
     }
 
     fn remove<'a>(&'a self, chat: &'a ChatRef, id: &'a str) -> SendFuture<'a> {
-        Box::pin(async move {
-            let target = Target::about(chat, id)?;
-            // Nobody comes after it: it waits for its turn.
-            let request = |to: Target| quick(DeleteMessage::new(to.id(), to.message()?));
-            let removed = self.call_in_chat(target, Turn::Wait, request).await;
-            repeatable(removed, Some("message to delete not found"))
-        })
+        Box::pin(self.remove_preview(chat, id))
     }
 
     fn close<'a>(&'a self, chat: &'a ChatRef, message: &'a str, text: &'a str) -> SendFuture<'a> {
@@ -163,77 +142,15 @@ impl Channel for Telegram {
     }
 
     fn draft<'a>(&'a self, chat: &'a ChatRef, number: i64, text: &'a str) -> SendFuture<'a> {
-        Box::pin(async move {
-            let target = Target::new(chat, None)?;
-            if target.chat < 0 {
-                return Err(unsendable("drafts are shown in private chats only"));
-            }
-            // Without text it is a sign that something will come.
-            let text = match split::is_blank(text) {
-                true => String::new(),
-                false => fit(text, MESSAGE)?,
-            };
-            // teloxide does not know the method (Bot API 9.3); 0 is no number of a draft.
-            let request = |to: Target| {
-                let parameters = json!({
-                    "chat_id": to.chat, "message_thread_id": to.topic(),
-                    "draft_id": number.max(1), "text": text,
-                });
-                quick(Request::new("sendMessageDraft", parameters))
-            };
-            repeatable(self.call_in_chat(target, PREVIEW, request).await, None)
-        })
+        Box::pin(self.show_draft(chat, number, text))
     }
 
     fn typing<'a>(&'a self, chat: &'a ChatRef) -> SendFuture<'a> {
-        Box::pin(async move {
-            let target = Target::new(chat, None)?;
-            let request = |to: Target| {
-                let mut typing = SendChatAction::new(to.id(), ChatAction::Typing);
-                typing.message_thread_id = to.topic();
-                quick(typing)
-            };
-            self.show_sign(target, request).await
-        })
+        Box::pin(self.show_typing(chat))
     }
 
     fn health(&self) -> Health {
         self.health.read()
-    }
-}
-
-impl Telegram {
-    /// Makes a call that is left out without room.
-    async fn show_sign(
-        &self,
-        target: Target,
-        request: impl Fn(Target) -> Result<Request, Error>,
-    ) -> Result<(), SendError> {
-        match self.call_in_chat(target, SIGN, request).await {
-            Err(Error::NoRoom) => Ok(()),
-            result => repeatable(result, None),
-        }
-    }
-
-    /// Changes the text of a message, and takes its buttons away.
-    async fn edit(
-        &self,
-        chat: &ChatRef,
-        message: &str,
-        text: &str,
-        turn: Turn,
-        entities: impl Fn(&str) -> Option<Vec<MessageEntity>>,
-    ) -> Result<(), SendError> {
-        let (target, text) = (Target::about(chat, message)?, fit(text, MESSAGE)?);
-        let entities = entities(&text);
-        let request = |to: Target| {
-            let mut edit = EditMessageText::new(to.id(), to.message()?, &text);
-            edit.entities = entities.clone();
-            edit.link_preview_options = Some(no_link_preview());
-            quick(edit)
-        };
-        let edited = self.call_in_chat(target, turn, request).await;
-        repeatable(edited, Some("message is not modified"))
     }
 }
 

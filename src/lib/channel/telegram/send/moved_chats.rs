@@ -1,5 +1,4 @@
-//! Where a call goes whose chat is not there any more: a group that has a new id, since it became a supergroup, and a
-//! topic that is gone.
+//! The new target of a call whose chat no longer exists: a group that became a supergroup with a new id, or a deleted topic.
 
 use super::api::Error;
 use super::call::Target;
@@ -34,7 +33,7 @@ impl Telegram {
                 tracing::warn!(
                     chat = target.chat,
                     topic = target.topic,
-                    "a topic is gone; what was for it goes to its chat"
+                    "a topic no longer exists; its messages are sent to the chat"
                 );
                 Ok(Target {
                     topic: None,

@@ -1,11 +1,11 @@
-//! Stickers out: a set is asked for once in the life of the process, and its stickers go out by the ids of their
-//! files. A set may hold pictures (WebP), drawings that move (TGS) and films (WebM): to be sent, all are alike.
+//! Sends stickers: a set is fetched once in the life of the process, and its stickers are sent by their file ids. A set may
+//! contain pictures (WebP), animations (TGS) and films (WebM); all are sent in the same way.
 
 use serde_json::{Value, json};
 
 use super::api::Request;
-use super::classify_error::says;
-use super::{Error, classify, message_id};
+use super::classify_error::{classify, says};
+use super::{Error, message_id};
 use crate::channel::telegram::Telegram;
 use crate::channel::telegram::receive::updates;
 use crate::channel::telegram::send::call::{Target, Turn};

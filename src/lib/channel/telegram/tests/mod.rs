@@ -1,4 +1,4 @@
-//! What must hold for any input: for the tests of the rooms below, and for `fuzz/`.
+//! Invariants for any input, for the tests of the rooms below and for `fuzz/`.
 
 use serde_json::Value;
 

@@ -2,11 +2,11 @@
 //! written in one transaction, and what a host knows of a file is next to it (`looks`).
 //!
 //! ```text
-//! unchanged to this host       nothing is read
-//! same content                 its look is noted
-//! other content                one transaction: the old rows go, the new ones come, under a lock of that path
-//! gone                         its look goes; when no host has the file any more, so does the file
-//! then                         what no chunk needs any more; counts of words; vectors that are missing
+//! unchanged for this host      nothing is read
+//! same content                 its entry in `looks` is updated
+//! other content                one transaction replaces the rows, under a lock of that path
+//! deleted                      its entry is removed; when no host has the file any more, so is the file
+//! then                         removal of unused rows; word counts; missing vectors
 //! ```
 
 mod listing;

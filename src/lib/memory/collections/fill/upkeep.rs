@@ -1,4 +1,4 @@
-//! What follows the files of a fill: what nothing needs any more, counts of words, and vectors that are missing.
+//! The last steps of a fill: removal of unused rows, word counts, and missing vectors.
 
 use std::time::Duration;
 
@@ -125,14 +125,9 @@ pub(super) fn tidy(store: &mut Store, scope: &str, written: usize) -> Result<(),
     store.set_patience(COUNTING);
     let written = i64::try_from(written).unwrap_or(i64::MAX);
     let key = format!("{} {scope}", store.schema());
-    store.run(async |client| {
-        client
-            .batch_execute("BEGIN; SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = 0")
-            .await?;
-        let done = tidy_within(client, scope, &key, written).await;
-        let end = if done.is_ok() { "COMMIT" } else { "ROLLBACK" };
-        client.batch_execute(end).await?;
-        done
+    let begin = "BEGIN; SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = 0";
+    store.transact(begin, async |client| {
+        tidy_within(client, scope, &key, written).await
     })?;
     store.set_patience(super::PATIENCE);
     Ok(())

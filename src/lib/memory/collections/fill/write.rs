@@ -86,13 +86,10 @@ pub(super) fn replace(
     let chunks = columns.texts.len();
     // One path at a time, no matter who writes; the lock goes with the transaction.
     let key = format!("{} {} {}", store.schema(), here.name, file.path);
-    store.run(async |client| {
-        client.batch_execute("BEGIN").await?;
-        let done = replace_within(client, here, rules, file, (&key, count), columns).await;
-        let end = if done.is_ok() { "COMMIT" } else { "ROLLBACK" };
-        client.batch_execute(end).await?;
-        Ok(done?.map(|first| (first, chunks)))
-    })
+    let first = store.transact("BEGIN", async |client| {
+        replace_within(client, here, rules, file, (&key, count), columns).await
+    })?;
+    Ok(first.map(|first| (first, chunks)))
 }
 
 async fn replace_within(
@@ -222,12 +219,8 @@ async fn look_within(
 
 /// Notes that a host has a file no more, and removes it when none has it; returns whether it is gone.
 pub(super) fn remove(store: &mut Store, file: i64, host: &str) -> Result<bool, Error> {
-    store.run(async |client| {
-        client.batch_execute("BEGIN").await?;
-        let done = remove_within(client, file, host).await;
-        let end = if done.is_ok() { "COMMIT" } else { "ROLLBACK" };
-        client.batch_execute(end).await?;
-        done
+    store.transact("BEGIN", async |client| {
+        remove_within(client, file, host).await
     })
 }
 

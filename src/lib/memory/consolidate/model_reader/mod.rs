@@ -1,8 +1,8 @@
-//! What a model makes of a stretch of a conversation: the question, and the answer as far as it can be believed.
+//! Extraction by a model from a span of a conversation: the request, and the part of the answer that can be trusted.
 //!
-//! Nothing that it says counts by itself. Each fact names the line it was said in, which must be one of the owner's
-//! own, and half of the words of its value must be there, in the owner's own prose and not in code or a quotation
-//! (or in the agent's line before, when the owner only agreed). What rules read in the same lines stands in addition to it.
+//! No claim is accepted unchecked. Each fact names the line that states it, which must be the owner's, and half of the words
+//! of its value must occur there, in the owner's own prose, not in code or a quotation (or in the agent's line before, when
+//! the owner only agreed). Results of the rules for the same lines are kept as well.
 
 use chrono_tz::Tz;
 use serde::Deserialize;
@@ -409,7 +409,7 @@ impl<'a> Evidence<'a> {
         ))
     }
 
-    /// Nothing in it tells of secrets and rights: anyone who reads it later takes it for the truth.
+    /// Nothing in it may state secrets or permissions, because later readers take it for the truth.
     fn episode(&self, answer: EpisodeAnswer) -> Option<NewEpisode> {
         let (first, last) = (self.lines.first()?.line, self.lines.last()?.line);
         let kept = |list: Vec<String>| -> Vec<String> {

@@ -1,4 +1,4 @@
-//! Reads notes: files that changed, in batches, and those that are gone.
+//! Reads notes: changed files, in batches, and deleted ones.
 
 use std::collections::BTreeMap;
 
@@ -127,7 +127,7 @@ impl Run<'_, '_> {
         self.skip(
             &file.shown,
             &format!(
-                "no facts are drawn from more than {MAX_FILE} bytes; agent-index finds what it says"
+                "no facts are extracted from more than {MAX_FILE} bytes; agent-index still indexes it"
             ),
         );
         let stated = store::stated(&self.connection, Part::File(&file.shown));
@@ -171,7 +171,7 @@ impl Run<'_, '_> {
         {
             self.skip(
                 "workspace",
-                "it is empty; what its files stated is kept until there is a file in it again",
+                "it is empty; the facts of its files are kept until it contains a file again",
             );
         }
         let skipped = &self.report.skipped;
@@ -216,7 +216,7 @@ impl Run<'_, '_> {
             }
             Err(why) => {
                 let (why, is_over) = match why {
-                    // It is not to be paid for repeatedly.
+                    // It must not be paid for again.
                     NoAnswer::Failed(why) => (why, true),
                     NoAnswer::Later(why) => (why, false),
                     NoAnswer::NotYet => return Ok((rules, false)),

@@ -1,5 +1,5 @@
-//! The facts of `memory.db` as texts to search in: what is stated on one line, a fact a line, with the place
-//! that states it.
+//! The facts of `memory.db` as searchable texts: the facts stated on one line, one fact a line, with the place that states
+//! them.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
@@ -14,7 +14,7 @@ use crate::memory::sources;
 use crate::memory::sources::{Source, Stamp};
 use crate::{clock, db, text};
 
-/// How the database is called where one is told of it.
+/// The name of the database in messages.
 pub(crate) const SHOWN: &str = "state/memory.db";
 /// A fact that is less sure says so.
 const SURE: f64 = 0.7;

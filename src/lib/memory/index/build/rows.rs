@@ -1,4 +1,4 @@
-//! The rows of `index.db` that files become: reads those that are there, writes and removes them.
+//! The rows of `index.db` for files: reads, writes and removes them.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
@@ -11,8 +11,8 @@ use super::document::Document;
 use super::summaries;
 use crate::db::Statements;
 use crate::language::tokenize::{Word, Words};
-use crate::memory::index::blocks;
-use crate::memory::index::blocks::{BlockWriter, Entry};
+use crate::memory::index::chunk_columns;
+use crate::memory::index::chunk_columns::{BlockWriter, Entry};
 use crate::memory::index::schema;
 use crate::memory::scope::Scope;
 use crate::memory::session_prefix::SessionPrefix;
@@ -76,7 +76,7 @@ impl<'c> Writer<'c> {
             connection,
             now,
             words: Words::new(),
-            blocks: BlockWriter::new(connection, blocks::state(connection)?.dims),
+            blocks: BlockWriter::new(connection, chunk_columns::state(connection)?.dims),
             next,
             committed: next,
         })
@@ -136,7 +136,7 @@ impl<'c> Writer<'c> {
         let file = self.connection.last_insert_rowid();
         let entry = Entry {
             group: self.blocks.group(&scope, source)?,
-            day: blocks::day_of(text.time),
+            day: chunk_columns::day_of(text.time),
         };
         for chunk in chunks {
             self.blocks.set(self.next, entry)?;
@@ -196,7 +196,7 @@ impl<'c> Writer<'c> {
             return Ok(());
         };
         for chunk in ids(self.connection, CHUNKS_OF, id)? {
-            self.blocks.set_day(chunk, blocks::day_of(time))?;
+            self.blocks.set_day(chunk, chunk_columns::day_of(time))?;
         }
         Ok(())
     }
@@ -326,9 +326,13 @@ pub(crate) struct Text {
 }
 
 /// Returns the texts of a file, its own first, then its summaries; `before` is what its conversation has before it, for
-/// a file with summaries. Bytes that are no UTF-8 are replaced.
+/// a file with summaries.
 pub(crate) fn texts_of(file: &Candidate, bytes: &[u8], before: Option<SessionPrefix>) -> Vec<Text> {
-    let text = String::from_utf8_lossy(bytes);
+    let text = if file.source == Source::Session {
+        String::from_utf8_lossy(bytes)
+    } else {
+        sources::text_of(bytes)
+    };
     let one = |source, scope, time, document| Text {
         path: file.shown.clone(),
         source,
@@ -373,5 +377,5 @@ fn time_of(file: &Candidate) -> i64 {
 
 /// Returns the next version of the blocks: it increases, also when the tables are recreated.
 pub(crate) fn next_version(connection: &Connection, now: i64) -> rusqlite::Result<i64> {
-    Ok(now.max(blocks::state(connection)?.version + 1))
+    Ok(now.max(chunk_columns::state(connection)?.version + 1))
 }

@@ -374,7 +374,7 @@ impl<'a> Walk<'a> {
             Ok(stated) => stated,
             Err(error) => {
                 let why = format!(
-                    "{error}; facts are found as they were; agent-daemon doctor says what helps"
+                    "{error}; searches find the earlier facts; agent-daemon doctor shows the repair"
                 );
                 let path = fact_lines::SHOWN.to_owned();
                 self.report.skipped.push(Skipped::new(path, why));

@@ -1,4 +1,4 @@
-//! Makes the missing vectors: of new chunks, of those that failed the last time, of all when the model has changed.
+//! Makes the missing vectors: of new chunks, of chunks that failed before, of all chunks when the model has changed.
 
 use std::collections::{HashMap, HashSet};
 
@@ -11,8 +11,8 @@ use crate::embedding;
 use crate::embedding::static_table::Table;
 use crate::embedding::{Embedder, Kind, Model};
 use crate::memory::Progress;
-use crate::memory::index::blocks;
-use crate::memory::index::blocks::BlockWriter;
+use crate::memory::index::chunk_columns;
+use crate::memory::index::chunk_columns::BlockWriter;
 use crate::memory::index::{Place, schema, vector_bytes};
 use crate::memory::sources;
 use crate::sys::lock;
@@ -74,7 +74,7 @@ fn reset_for(
     dims: usize,
     now: i64,
 ) -> rusqlite::Result<()> {
-    let state = blocks::state(connection)?;
+    let state = chunk_columns::state(connection)?;
     if (state.model.as_str(), state.dims) == (model, dims) {
         return Ok(());
     }
@@ -104,7 +104,7 @@ fn make_with(
         }
         Embedder::Model(model) => {
             // The first vector tells how many dimensions there are.
-            if model.name() != blocks::state(connection)?.model {
+            if model.name() != chunk_columns::state(connection)?.model {
                 reset_for(connection, model.name(), 0, now)?;
             }
             BATCH
@@ -169,7 +169,7 @@ fn make_batch(
         reset_for(connection, model.name(), dims, now)?;
     }
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    let mut blocks = BlockWriter::new(&transaction, blocks::state(&transaction)?.dims);
+    let mut blocks = BlockWriter::new(&transaction, chunk_columns::state(&transaction)?.dims);
     for at in unknown
         .iter()
         .filter(|at| is_cached && packed.contains_key(at))
@@ -181,7 +181,7 @@ fn make_batch(
         let id = batch[*at].id;
         let sql = "INSERT OR REPLACE INTO vectors(chunk, numbers) VALUES (?1, ?2)";
         transaction.run(sql, (id, packed))?;
-        let code = vector_bytes::unpack(packed).map(|vector| blocks::code(&vector));
+        let code = vector_bytes::unpack(packed).map(|vector| chunk_columns::code(&vector));
         blocks.set_code(id, &code.unwrap_or_default())?;
     }
     let version = next_version(&transaction, now)?;
@@ -262,7 +262,7 @@ impl<'a> Forecast<'a> {
         let Some(connection) = self.connection else {
             return Ok(());
         };
-        let is_other = blocks::state(connection)?.model != self.model.name();
+        let is_other = chunk_columns::state(connection)?.model != self.model.name();
         let mut query = connection.prepare(
             "SELECT file, text FROM chunks WHERE ?1 OR NOT EXISTS (SELECT 1 FROM vectors WHERE chunk = id) ORDER BY id",
         )?;

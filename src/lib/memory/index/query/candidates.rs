@@ -1,7 +1,6 @@
-//! Which chunks are worth a closer look: those with the most of the query's weight in them.
+//! Selects the chunks to examine: those with the largest share of the query's weight.
 //!
-//! A chunk that has all words comes first, then those that lack the most frequent ones: what "AND,
-//! else OR" finds, in one list.
+//! A chunk with all words comes first, then those that lack only frequent ones: the results of "AND, else OR" in one list.
 
 use rusqlite::Connection;
 use rusqlite::functions::{Aggregate, Context, FunctionFlags};
@@ -9,7 +8,7 @@ use rusqlite::functions::{Aggregate, Context, FunctionFlags};
 use super::top_k::TopK;
 use crate::db::Statements;
 use crate::language::tokenize::Word;
-use crate::memory::index::blocks::Blocks;
+use crate::memory::index::chunk_columns::Blocks;
 
 /// More words of a query are not looked for.
 pub(crate) const MAX_WORDS: usize = 32;

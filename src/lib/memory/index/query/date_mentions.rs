@@ -7,7 +7,7 @@ use chrono::{Datelike, Days, Months, NaiveDate, Weekday};
 
 use super::rank::Ranked;
 use super::search::Files;
-use crate::memory::index::blocks::day_of;
+use crate::memory::index::chunk_columns::day_of;
 
 /// The bonus of a line of a mentioned day. On the scale of a line's score, as in `line_signals.rs`.
 const BONUS: f32 = 0.02;

@@ -1,4 +1,4 @@
-//! What a search is asked: the question, its filter and its limits.
+//! A search request: the question, its filter and its limits.
 
 use std::ops::RangeInclusive;
 

@@ -1,5 +1,5 @@
-//! What a question means beyond its words: which words of a line are near to one of its own, and which
-//! way the line as a whole points. Only the table is quick enough for that.
+//! Similarity in meaning: which words of a line are similar to a word of the question, and how similar the whole line is.
+//! Only the table is fast enough for this.
 
 use super::candidates::{MAX_WORDS, Term};
 use super::query_vector::QueryVector;

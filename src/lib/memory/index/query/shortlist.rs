@@ -1,4 +1,4 @@
-//! What is looked at closely: the chunks that words find, and those that vectors do.
+//! The chunks to examine line by line: those found by words, and those found by vectors.
 
 use std::collections::HashMap;
 use std::thread;
@@ -10,8 +10,8 @@ use super::candidates::{Term, Totals};
 use super::query_vector::QueryVector;
 use super::request::{Query, Strategy};
 use crate::language::tokenize::Word;
-use crate::memory::index::blocks;
-use crate::memory::index::blocks::Blocks;
+use crate::memory::index::chunk_columns;
+use crate::memory::index::chunk_columns::Blocks;
 use crate::memory::index::vector_bytes;
 use crate::memory::sources::Source;
 
@@ -77,7 +77,7 @@ pub(crate) fn shortlist(
 ) -> rusqlite::Result<Shortlist> {
     let (allowed, is_fact) = (blocks.allowed(&query.filter), blocks.facts());
     let wanted = Wanted::of(query, vector);
-    let code = vector.map(|vector| blocks::code(&vector.numbers));
+    let code = vector.map(|vector| chunk_columns::code(&vector.numbers));
     // Short texts are the nearest to everything: facts are found by their words, and by the words that state them.
     let only_facts = query.filter.sources.as_deref() == Some(&[Source::Fact]);
     let may_be_near = |id| allowed(id) && (only_facts || !is_fact(id));

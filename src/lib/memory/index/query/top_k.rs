@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use crate::memory::index::blocks::Blocks;
+use crate::memory::index::chunk_columns::Blocks;
 
 /// The `most` chunks with the greatest keys; of equals the latest.
 pub(crate) struct TopK<'a, K> {

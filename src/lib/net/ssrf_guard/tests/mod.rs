@@ -1,4 +1,4 @@
-//! The SSRF guard against addresses, redirects and names that lie.
+//! Tests of the SSRF guard with hostile addresses, redirects and names.
 
 mod tricks;
 

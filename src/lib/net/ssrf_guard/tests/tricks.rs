@@ -1,5 +1,5 @@
-//! The tricks that reach inside by way of an address or a name, each for its own cause; and addresses that
-//! look like tricks and are none.
+//! Known tricks to reach internal hosts through an address or a name, each refused for its own reason; and addresses that look
+//! like tricks but are not.
 
 use super::*;
 

@@ -145,7 +145,7 @@ impl Pipeline {
         let least = super::least_usd(&self.prompt, settings, &model, &run)?;
         (budget < least).then(|| {
             format!(
-                "a budget of {budget} US dollars holds no call of the model {model}, which may cost up to {least}: give at least that",
+                "a budget of {budget} US dollars is too small for a call of the model {model}, which may cost up to {least}: give at least that",
                 least = jobs::enough(least)
             )
         })
@@ -272,7 +272,7 @@ fn shown(called: &str) -> String {
     text::shorten(&text::visible(called), 80)
 }
 
-/// Returns the id of the one job that is called so.
+/// Returns the id of the only job with this name.
 fn one_called(jobs: &Jobs, called: &str) -> Result<String, String> {
     let id = jobs.id_of(called).map_err(|ids| {
         format!(
@@ -312,7 +312,7 @@ fn add(jobs: &mut Jobs, id: &str, ask: Ask, live: &Live, now: i64) -> Made {
     let mut job = ask.job(id, zone, now)?;
     job.name = free_name(jobs, &job, is_named)?;
     if let Some(old) = jobs.get(id) {
-        // The same order again, after a crash, or the same job in new words: what runs of it continues.
+        // The same command again, after a crash, or the same job with a new text: a running run of it continues.
         job.take_over_runs(old);
         if old.created_at == job.created_at {
             job.next_at = old.next_at;

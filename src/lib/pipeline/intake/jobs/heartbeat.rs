@@ -1,4 +1,4 @@
-//! The heartbeat: whether the agent wakes by itself, and the input that it is then.
+//! The heartbeat: whether the agent wakes, and the input of such a turn.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,8 +10,7 @@ use crate::cost;
 use crate::jobs::heartbeat_gate::{Asleep, World, gate, slot};
 use crate::message::{Envelope, Sender, SessionKey, Source, Trust};
 use crate::pipeline::intake::shell::Everybody;
-use crate::pipeline::{Live, Pipeline, Signal};
-use crate::queue::{Arrival, Verdict};
+use crate::pipeline::{Live, Pipeline};
 use crate::{llm, prompt};
 
 /// What the agent is told when it wakes; HEARTBEAT.md is in its system text.
@@ -220,23 +219,19 @@ impl Pipeline {
         let (spent, limit) = waking.spent;
         let (heard_in, route) = way.unzip();
         let envelope = Envelope {
-            id: key.clone(),
+            id: key,
             route,
             heard_in,
             budget_usd: (limit > 0.0).then_some(limit - spent),
             ..heartbeat(now)
         };
-        let arrival = Arrival::new(key, Verdict::Accept(vec![envelope]));
-        let (accepted, _) = self
-            .queue
-            .accept(vec![arrival], None, now)
-            .await
-            .map_err(|error| Asleep::Down(format!("the queue cannot be written: {error}")))?;
-        if accepted.is_empty() {
-            return Err(Asleep::Woke { every_ms });
+        match self.accept_once(envelope).await {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(Asleep::Woke { every_ms }),
+            Err(error) => Err(Asleep::Down(format!(
+                "the queue cannot be written: {error}"
+            ))),
         }
-        let _ = self.signals.send(Signal::Accepted(accepted));
-        Ok(())
     }
 }
 
@@ -286,6 +281,7 @@ mod tests {
             bound: Some(CENT),
             budget_usd: None,
             share_usd: None,
+            of_others: false,
         };
         let caps = crate::config::Cost::default();
         let reserved = ledger.reserve(call, &caps, now).await.expect("ledger");

@@ -1,4 +1,4 @@
-//! A job as an input: whom it is for, and which conversation it belongs to.
+//! A job as an input: its recipient and its conversation.
 
 use crate::clock;
 use crate::jobs::{Job, Talk};
@@ -27,11 +27,7 @@ impl Pipeline {
         let own = SessionKey(sender.id.clone());
         let input = Envelope {
             from_owner: true,
-            trust: if job.untrusted {
-                Trust::Other
-            } else {
-                Trust::Owner
-            },
+            trust: Trust::of(job.untrusted),
             about: Some(About {
                 source: Some(job.name.clone()),
                 reference: Some(job.id.clone()),

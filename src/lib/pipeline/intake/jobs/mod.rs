@@ -1,13 +1,13 @@
-//! What the agent does by itself: jobs whose time has come, and heartbeats, become inputs like any other.
+//! Due jobs and heartbeats become inputs like any other.
 //!
 //! ```text
-//! jobs.json: next_at passes, the time stands in `running`      (1) on the disk
+//! jobs.json: next_at passes, the time is in `running`          (1) on the disk
 //! queue.db:  key job:<id>:<time> and its inbox row             (2) one transaction, never twice
 //! … lanes → turn → outbox …
 //! runs/<id>.jsonl, then jobs.json: the time leaves `running`   (3)
 //! ```
-//! A crash after (1) finds the time in `running` and claims it; one after (2) finds its row, whatever became
-//! of it. So a time is never lost, and never runs twice.
+//! After a crash behind (1) the time is in `running`, and is claimed; after a crash behind (2) its row is there. So a due time
+//! is never lost, and never runs twice.
 
 mod commands;
 mod heartbeat;
@@ -30,8 +30,8 @@ use crate::control::replies::{Reply, Status as Answered};
 use crate::jobs;
 use crate::jobs::heartbeat_gate::{Hours, slot};
 use crate::jobs::{Due, Job, Jobs, Missed, Skipped, Status, Stuck, Time, When, run_log};
-use crate::pipeline::{Live, Pipeline, Signal};
-use crate::queue::{Arrival, Progress, Verdict};
+use crate::pipeline::{Live, Pipeline};
+use crate::queue::Progress;
 use crate::sys::clock_check::{self, Reading};
 use crate::{clock, sys, text};
 
@@ -135,7 +135,7 @@ impl Pipeline {
         let next_job = match looked {
             Ok(next) => next,
             Err(error) => {
-                let trouble = format!("the jobs cannot be looked at: {error}");
+                let trouble = format!("the jobs cannot be read: {error}");
                 if self.schedule.is_news(&trouble) {
                     tracing::error!("{trouble}");
                     self.note_trouble_of(&trouble, &trouble);
@@ -371,13 +371,9 @@ impl Pipeline {
         let Some(envelope) = self.input_of(job, at, now).await else {
             return Claim::NotNow;
         };
-        let arrival = Arrival::new(job.key_of_run(at), Verdict::Accept(vec![envelope]));
-        match self.queue.accept(vec![arrival], None, now).await {
-            Ok((accepted, _)) if accepted.is_empty() => Claim::Gone,
-            Ok((accepted, _)) => {
-                let _ = self.signals.send(Signal::Accepted(accepted));
-                Claim::Done
-            }
+        match self.accept_once(envelope).await {
+            Ok(true) => Claim::Done,
+            Ok(false) => Claim::Gone,
             Err(error) => {
                 tracing::error!(%error, job = job.id, "cannot start a job; retrying");
                 Claim::NotNow
@@ -475,7 +471,7 @@ fn plan(
             }
         }
         if job.enabled {
-            // What waits for something else than its time is looked at repeatedly.
+            // A job that waits for something else than its time is checked again and again.
             let next_at = job.next_at.map(|at| at.0).filter(|at| *at > now);
             look.next_at = [look.next_at, next_at].into_iter().flatten().min();
         }
@@ -495,7 +491,7 @@ fn is_still_to_come(job: &Job, reading: Reading) -> bool {
         && job.next_at.is_some_and(|at| at.0 > known_at)
 }
 
-/// Returns what the log says of a run that ended; `None` while it continues.
+/// Returns the log entry of a run that has ended; `None` while it is running.
 fn ended_run(at: i64, progress: &Progress) -> Option<run_log::Run> {
     let ended_at = progress
         .finished_at

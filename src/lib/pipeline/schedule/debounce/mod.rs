@@ -1,4 +1,4 @@
-//! Between intake and lanes: messages that are one thing to their sender become one turn.
+//! Between intake and lanes: messages that belong together become one turn.
 //!
 //! | what | waits for more | joined how |
 //! |---|---|---|
@@ -6,15 +6,15 @@
 //! | a text that the app cut at its limit | 1.5 s after a full piece | seamlessly |
 //! | short messages in a row | `[pipeline] debounce_ms` after the last, at most 5 s | line by line |
 //!
-//! Everything has been accepted before: what waits here is in the queue, and after a crash it waits
-//! here again. Commands and inputs with a waiting caller never do.
+//! All messages were accepted before: those that wait here are in the queue, and wait here again after a crash. Commands and
+//! inputs with a waiting caller do not wait.
 
 use std::collections::HashMap;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::message::{Envelope, SessionKey};
+use crate::message::{Command, Envelope, SessionKey};
 use crate::queue::{Accepted, Deaths, Suspended};
 
 /// How long after its last picture an album is taken for whole (specification §5).
@@ -96,7 +96,7 @@ impl TurnInputs {
         self.0.iter().find_map(|row| row.suspended.as_ref())
     }
 
-    /// Returns when it continues, milliseconds since 1970 UTC; `None` = it is not suspended.
+    /// Returns the time at which it continues, milliseconds since 1970 UTC; `None` = it is not suspended.
     pub(crate) fn wake_at(&self) -> Option<i64> {
         self.0.iter().filter_map(|row| row.wake_at).max()
     }
@@ -130,6 +130,11 @@ impl TurnInputs {
     /// Returns true when all of it was accepted before input `seq`.
     pub(crate) fn came_before(&self, seq: i64) -> bool {
         self.0.iter().all(|row| row.seq < seq)
+    }
+
+    /// Returns true for a choice of the model.
+    pub(crate) fn is_choice(&self) -> bool {
+        matches!(self.leader().command, Some(Command::Model { .. }))
     }
 
     /// Returns the inputs.
@@ -223,8 +228,8 @@ fn whose(envelope: &Envelope) -> (crate::message::Trust, Option<&str>) {
     (envelope.trust, envelope.forwarded_from.as_deref())
 }
 
-/// Returns true for a message of a person in a chat, for the model.
-fn may_wait(envelope: &Envelope) -> bool {
+/// Returns true for a message of a person in a chat, for the model: in plan mode a newer one of these takes its place.
+pub(crate) fn is_chat_message(envelope: &Envelope) -> bool {
     envelope.source.is_person()
         && envelope.reply_to.is_some()
         && !envelope.wants_reply
@@ -240,7 +245,7 @@ pub(crate) fn go_together(one: &Envelope, other: &Envelope) -> bool {
             envelope.route.clone(),
         )
     };
-    may_wait(one) && may_wait(other) && place(one) == place(other)
+    is_chat_message(one) && is_chat_message(other) && place(one) == place(other)
 }
 
 /// Returns true when `next` is the rest of the text that `piece` begins.
@@ -350,7 +355,7 @@ impl Gather {
 fn wait(inputs: &TurnInputs, debounce: Duration, patience: Duration) -> Option<Duration> {
     let last = &inputs.last().envelope;
     let again = inputs.last().run_id.is_some();
-    if again || !may_wait(last) || inputs.0.len() >= MOST.0 {
+    if again || !is_chat_message(last) || inputs.0.len() >= MOST.0 {
         None
     } else if last.album.is_some() {
         Some(ALBUM)

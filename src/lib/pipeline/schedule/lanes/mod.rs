@@ -6,11 +6,10 @@ use std::collections::{HashMap, HashSet, VecDeque};
 
 use tokio::time::Instant;
 
-use super::debounce::TurnInputs;
+use super::debounce::{TurnInputs, is_chat_message};
 use super::slots::Slots;
 use crate::clock::Alarm;
-use crate::message::{Command, SessionKey};
-use crate::pipeline::plan;
+use crate::message::SessionKey;
 use crate::queue::WaitsOn;
 
 /// The lanes.
@@ -69,7 +68,7 @@ impl Lanes {
         let lane = self.waiting.entry(key.clone()).or_default();
         if self.suspended.contains_key(&key) {
             // Another model may answer what waits for this one.
-            if matches!(inputs.leader().command, Some(Command::Model { .. })) {
+            if inputs.is_choice() {
                 lane.push_front(inputs);
                 self.ahead.insert(key.clone());
                 self.enter_round(key);
@@ -98,7 +97,7 @@ impl Lanes {
     /// Returns true when a newer message waits behind the turn of `key` that starts.
     pub(super) fn is_superseded(&self, key: &SessionKey) -> bool {
         let lane = self.waiting.get(key);
-        lane.is_some_and(|lane| lane.iter().any(|inputs| plan::gives_way(inputs.leader())))
+        lane.is_some_and(|lane| lane.iter().any(|inputs| is_chat_message(inputs.leader())))
     }
 
     /// Returns the turn of the lane that is suspended.
@@ -108,10 +107,8 @@ impl Lanes {
 
     /// Returns the first message of a person that waits in a lane, but for a choice of the model, which goes ahead.
     pub(super) fn first_person(&self, key: &SessionKey) -> Option<&TurnInputs> {
-        let is_choice =
-            |inputs: &TurnInputs| matches!(inputs.leader().command, Some(Command::Model { .. }));
         self.behind(key)
-            .find(|inputs| inputs.leader().source.is_person() && !is_choice(inputs))
+            .find(|inputs| inputs.leader().source.is_person() && !inputs.is_choice())
     }
 
     /// Returns what waits in a lane.
@@ -142,9 +139,7 @@ impl Lanes {
     /// Takes a `/model` out of a lane that came while the turn before it ran.
     fn take_choice(&mut self, key: &SessionKey) -> Option<TurnInputs> {
         let lane = self.waiting.get_mut(key)?;
-        let at = lane
-            .iter()
-            .position(|inputs| matches!(inputs.leader().command, Some(Command::Model { .. })))?;
+        let at = lane.iter().position(TurnInputs::is_choice)?;
         lane.remove(at)
     }
 

@@ -1,5 +1,5 @@
-//! Which lane runs next: the owner before other people and both before events. The last free place is for the owner, and
-//! no other person has more than half of all places.
+//! Which lane runs next: the owner before other people, and both before events. The last free slot is for the owner, and no
+//! other person has more than half of the slots.
 
 use super::Lanes;
 use crate::message::SessionKey;

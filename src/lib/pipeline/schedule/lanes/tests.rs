@@ -1,7 +1,7 @@
 //! Tests of the lanes.
 
 use super::*;
-use crate::message::{Envelope, Sender, Source};
+use crate::message::{Command, Envelope, Sender, Source};
 use crate::pipeline::schedule::slots::Slot;
 use crate::queue::{Accepted, Deaths, Suspended};
 use std::time::Duration;

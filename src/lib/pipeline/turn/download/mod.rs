@@ -1,4 +1,4 @@
-//! Files that are still on a channel's server, brought into `state/downloads/<id>/`.
+//! Fetches files from a channel's server into `state/downloads/<id>/`.
 
 use std::fs::{DirBuilder, OpenOptions, Permissions};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};

@@ -6,11 +6,11 @@
 //! | 5 s | one line: "Thinking (step 3)", "Running command" |
 //! | 1 s after its first words | with `stream`, what is written so far; the line is below it while a tool runs |
 //!
-//! All of it is one message (or one draft), which is gone before the answer stands: that one is sent
-//! for itself. A [`Progress`] is tied to its turn; however that ends, nothing is shown after it.
+//! All of it is one message (or one draft), which is removed before the answer appears; the answer is a separate message. A
+//! [`Progress`] is tied to its turn; however that ends, nothing is shown after it.
 
 mod live_text;
-mod progress_message;
+pub(in crate::pipeline) mod progress_message;
 mod status_line;
 
 use std::sync::Arc;
@@ -106,7 +106,7 @@ impl Progress {
     /// Ends it. When this returns nothing is shown any more, unless the channel took too long.
     pub(crate) async fn end(mut self) {
         self.over.cancel();
-        // It continues by itself when it takes longer.
+        // If it takes longer, it continues in the background.
         let _ = timeout(PATIENCE, &mut self.task).await;
     }
 }

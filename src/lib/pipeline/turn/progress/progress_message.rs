@@ -1,4 +1,4 @@
-//! The one message, or draft, on which a turn is shown.
+//! The message, or draft, that shows a turn.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,8 +7,9 @@ use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
 use super::{FAILURES, Scene};
-use crate::channel::SendError;
+use crate::channel::{Channel, SendError};
 use crate::config::Stream;
+use crate::message::Route;
 use crate::provider::BoxFuture;
 
 /// Between two changes (specification §6).
@@ -158,21 +159,29 @@ impl Board {
             book,
             ..
         } = &*self.scene;
-        for tried in 1..=REMOVALS {
-            let wait = match channel.remove(&route.chat, id).await {
-                Ok(()) | Err(SendError::Never { .. }) => return book.hides(route, id).await,
-                Err(SendError::NotSent { retry_after, .. }) => retry_after.unwrap_or(REST),
-                Err(SendError::Unknown(_) | SendError::Markup(_)) => REST,
-            };
-            if tried < REMOVALS {
-                sleep(wait).await;
-            }
+        if take_back(channel.as_ref(), route, id).await {
+            book.hides(route, id).await;
         }
-        tracing::warn!(
-            chat = route.chat.chat,
-            "could not remove a progress message; it is removed at the next start"
-        );
     }
+}
+
+/// Removes a message that is shown for a time; false when that did not work.
+pub(in crate::pipeline) async fn take_back(channel: &dyn Channel, route: &Route, id: &str) -> bool {
+    for tried in 1..=REMOVALS {
+        let wait = match channel.remove(&route.chat, id).await {
+            Ok(()) | Err(SendError::Never { .. }) => return true,
+            Err(SendError::NotSent { retry_after, .. }) => retry_after.unwrap_or(REST),
+            Err(SendError::Unknown(_) | SendError::Markup(_)) => REST,
+        };
+        if tried < REMOVALS {
+            sleep(wait).await;
+        }
+    }
+    tracing::warn!(
+        chat = route.chat.chat,
+        "could not remove a progress message or a notice; it is removed at the next start"
+    );
+    false
 }
 
 /// Returns the number of a run's draft. Drafts are told apart within a chat only.

@@ -124,7 +124,7 @@ impl Line {
                 };
                 format!("Waiting for {whose} approval. /stop ends the wait.")
             }
-            Doing::Compacting => "Summing up what was said before".to_owned(),
+            Doing::Compacting => "Summarizing earlier messages".to_owned(),
             Doing::Tool(name) => {
                 let words = TOOLS
                     .iter()

@@ -1,4 +1,4 @@
-//! The timetable: what is called when, in a time that stands still until it is needed.
+//! The timing: which call is made when, with a paused clock.
 
 use parking_lot::Mutex;
 use std::collections::VecDeque;

@@ -62,7 +62,12 @@ fn small_talk_is_known() {
     check("What model are you?", "None.");
     check("Are you still there?", "Yes, I am here.");
     check("what time is it?", "{time}");
-    check("remind me to call Bob", "I cannot give reminders.");
+    for text in [
+        "remind me to call Bob",
+        "Remind me tomorrow at 9 to call Ana",
+    ] {
+        check(text, "I cannot set reminders from words; nothing is set.");
+    }
     check("please forget my birthday", "I cannot forget on order.");
     check("Hello!", "Hello!");
     check("hi Ada", "Hello!");

@@ -1,4 +1,4 @@
-//! Orders to remember, and what is kept.
+//! Requests to remember, and what is saved.
 
 use super::*;
 

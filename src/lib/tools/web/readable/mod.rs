@@ -1,8 +1,8 @@
-//! HTML as something to read: the article of a page as Markdown, or the hits of a page of results.
+//! HTML as readable text: the article of a page as Markdown, or the hits of a result page.
 //!
-//! A page is a stranger's input to a large parser, so it is taken apart by a process that can do nothing
-//! else ([`crate::sandbox::compute`]). That process reads one line of JSON ([`Task`]) and then the page, and
-//! answers one JSON document.
+//! A page is a stranger's input to a large parser, so a process that can do nothing else parses it
+//! ([`crate::sandbox::compute`]). That process reads one line of JSON ([`Task`]) and then the page, and answers with one
+//! JSON document.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -118,7 +118,7 @@ pub(super) async fn read<T: DeserializeOwned>(
 /// Becomes the reader of the page on standard input.
 pub fn html_main() -> ExitCode {
     sandbox::compute_main(LIMITS, |input, output| {
-        let done = || {
+        let mut done = || {
             let end = input.iter().position(|byte| *byte == b'\n')?;
             let (line, page) = input.split_at_checked(end)?;
             let task: Task = serde_json::from_slice(line).ok()?;
@@ -130,12 +130,8 @@ pub fn html_main() -> ExitCode {
             };
             output.write_all(&answer.ok()?).ok()
         };
-        done_code(done)
+        done().map_or(ExitCode::from(DAMAGED), |()| ExitCode::SUCCESS)
     })
-}
-
-fn done_code(done: impl FnOnce() -> Option<()>) -> ExitCode {
-    done().map_or(ExitCode::from(DAMAGED), |()| ExitCode::SUCCESS)
 }
 
 /// Returns the article of a page, or all of the page when it has none.

@@ -264,7 +264,7 @@ function take(one, name, data) {
 function doing(one, data) {
   if (data.state === 'thinking') one.working.textContent = data.turn > 1 ? `thinking, step ${data.turn}` : 'thinking';
   else if (data.state === 'retry_wait') one.working.textContent = 'the model did not answer, it is asked again';
-  else if (data.state === 'compacting') one.working.textContent = 'summing up what was said before';
+  else if (data.state === 'compacting') one.working.textContent = 'summarizing earlier messages';
   else if (data.state === 'tool_started') {
     const begun = step(data.tool, null);
     one.steps.push(begun);

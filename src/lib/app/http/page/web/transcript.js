@@ -137,7 +137,7 @@ export class Transcript {
     if (event.type === 'message') this.message(event);
     else if (event.type === 'tool_result') this.result(event);
     else if (event.type === 'error') this.put(event.text === 'stopped' ? note('Stopped.') : note(event.text, 'trouble'));
-    else if (event.type === 'compaction') this.put(el('details', { class: 'note' }, el('summary', {}, 'Older messages were summed up'), el('div', { class: 'md' }, markdown(event.summary || ''))));
+    else if (event.type === 'compaction') this.put(el('details', { class: 'note' }, el('summary', {}, 'Older messages were summarized'), el('div', { class: 'md' }, markdown(event.summary || ''))));
     else if (event.type === 'setting') this.put(note(event.model ? `From here on ${event.model} answers.` : 'From here on the usual model answers.'));
     else if (event.type === 'pin') this.put(note(`Kept in mind: ${event.text}`));
     else if (event.type === 'unpin') this.put(note(`No longer kept in mind: ${event.text}`));

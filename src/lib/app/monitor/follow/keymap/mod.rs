@@ -1,5 +1,5 @@
-//! What keys do: where one looks, what is chosen, what is asked before an order goes out. Pure: a key and
-//! what is on the screen make the next state, and perhaps something to do.
+//! The effects of keys: the selected pane and row, confirmations, and commands. Pure: a key and the screen give the next
+//! state, and possibly an action.
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
@@ -104,7 +104,7 @@ impl Ui {
         };
         match std::mem::replace(&mut self.mode, Mode::Look) {
             Mode::Look => return self.look(code, snapshot, size),
-            // Any key has been understood by the code that reads them.
+            // Any key closes the help.
             Mode::Help => {}
             Mode::Stop(lane) => match code {
                 KeyCode::Char('y' | 'Y') => return self.stop(&lane, snapshot),

@@ -1,7 +1,7 @@
-//! A button was pressed (core.telegram.org/bots/api#callbackquery).
+//! The press of a button (core.telegram.org/bots/api#callbackquery).
 //!
-//! Who pressed it is `from`; the message is ours, and of an old one only its chat and its id are left.
-//! A press outside of a chat is ignored.
+//! `from` is the person who pressed it; the message is ours, and of an old one only chat and id are available. A press
+//! outside of a chat is ignored.
 
 use serde_json::Value;
 

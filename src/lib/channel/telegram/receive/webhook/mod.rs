@@ -1,5 +1,5 @@
-//! The webhook: Telegram brings updates to a public address, and a web server there passes them on to
-//! us ([`requests`]). Here it is registered and watched.
+//! The webhook: Telegram delivers updates to a public address, and a web server there forwards them to us ([`requests`]).
+//! This file registers and monitors it.
 
 mod requests;
 
@@ -181,7 +181,7 @@ fn undelivered(info: &Value, since: i64) -> Option<String> {
     }
     let message = info.get("last_error_message").and_then(Value::as_str);
     Some(format!(
-        "webhook: Telegram cannot bring what waits: {}",
+        "webhook: Telegram cannot deliver waiting messages: {}",
         text::shorten(message.unwrap_or("no reason named"), 200)
     ))
 }
@@ -198,7 +198,7 @@ mod tests {
                 "last_error_date": 1000, "last_error_message": "Connection refused",
             })
         };
-        let state = "webhook: Telegram cannot bring what waits: Connection refused";
+        let state = "webhook: Telegram cannot deliver waiting messages: Connection refused";
         for (info, since, expected) in [
             (info(2), 900_000, Some(state)),
             (info(2), 1_000_900, Some(state)),

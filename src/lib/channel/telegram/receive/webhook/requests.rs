@@ -1,4 +1,4 @@
-//! Requests to the webhook: one path, one method, and nothing is read from those who do not know the secret.
+//! Requests to the webhook: one path, one method; without the secret nothing of a request is read.
 
 use std::convert::Infallible;
 use std::sync::Arc;

@@ -1,5 +1,4 @@
-//! The source before and next to the parser: what is cleaned out of it, what the parser must not see,
-//! and the markup it does not know.
+//! Prepares the source for the parser: removes what the parser must not see, and handles the markup that it does not know.
 
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 

@@ -1,10 +1,10 @@
-//! The rate limits of Telegram, how fast we may send: what Telegram asks of a bot, and what it tells one that was too fast
+//! The rate limits of Telegram: its documented limits for bots, and its 429 answers
 //! (core.telegram.org/bots/faq#my-bot-is-hitting-limits-how-do-i-avoid-this).
 //!
-//! A chat takes three calls at once and one a second after that, a group (a negative id) besides at
-//! most 20 in any minute, and all chats together at most 30 in any second. Those who wait for one
-//! chat go in the order they came; no chat waits for another, except for the common 30. Who gives up
-//! waiting has used up nothing. `retry_after` closes a chat for everybody, also where nothing is paced.
+//! A chat takes three calls at once and then one a second, a group (a negative id) in addition at most 20 in any minute, and
+//! all chats together at most 30 in any second. Calls for one chat go in the order of their arrival; no chat waits for
+//! another, except for the common 30. A call that stops waiting has used nothing up. `retry_after` closes a chat for all
+//! calls, also without pacing.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;

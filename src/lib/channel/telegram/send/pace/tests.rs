@@ -1,4 +1,4 @@
-//! The pace without a clock that runs: every instant is given.
+//! Tests of the pace without a running clock: every instant is given.
 
 use super::*;
 

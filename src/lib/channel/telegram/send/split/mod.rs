@@ -1,8 +1,8 @@
-//! Cuts a styled text into messages that Telegram takes, and writes each as HTML with balanced tags.
+//! Cuts a styled text into messages that Telegram accepts, and writes each as HTML with balanced tags.
 //!
-//! A cut prefers a paragraph, then a line, a sentence, a space, and at last the edge of a letter; the
-//! first of them that leaves the message at least a quarter full wins. Styles live on the text, not in
-//! the HTML, so a fence or a bold passage that is cut is simply open in both messages.
+//! A cut is at the end of a paragraph, else of a line, a sentence, a word, else of a character: the first of these that
+//! leaves the message at least a quarter full. Styles belong to the text, not to the HTML, so a code fence or a bold passage
+//! that is cut is open in both messages.
 
 mod html;
 

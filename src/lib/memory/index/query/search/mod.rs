@@ -22,8 +22,8 @@ use super::{date_mentions, evidence};
 use crate::db;
 use crate::db::Statements;
 use crate::language::tokenize::{Word, Words};
-use crate::memory::index::blocks;
-use crate::memory::index::blocks::Blocks;
+use crate::memory::index::chunk_columns;
+use crate::memory::index::chunk_columns::Blocks;
 use crate::memory::index::schema;
 use crate::memory::index::{Error, Place};
 use crate::memory::sources::Source;
@@ -142,7 +142,9 @@ impl Searcher {
             }
             strategy = Strategy::Hybrid;
         }
-        let model = blocks::state(&open.connection).map_err(failed)?.model;
+        let model = chunk_columns::state(&open.connection)
+            .map_err(failed)?
+            .model;
         let vector = match strategy {
             Strategy::Fts => Ok(None),
             Strategy::Hybrid | Strategy::FtsFirst | Strategy::Vector => {

@@ -1,4 +1,4 @@
-//! When a group speaks to us.
+//! Which group messages are addressed to us.
 
 use super::*;
 

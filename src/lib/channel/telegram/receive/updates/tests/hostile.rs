@@ -1,4 +1,4 @@
-//! What no server should send: it is read as far as it goes.
+//! Updates that no server should send: they are read as far as possible.
 
 use proptest::prelude::*;
 

@@ -1,4 +1,4 @@
-//! What every kind of update becomes, in the form core.telegram.org/bots/api documents them.
+//! The reading of every kind of update, in the form that core.telegram.org/bots/api documents.
 
 mod addressed;
 mod hostile;
