@@ -607,7 +607,7 @@ fn a_restore_that_is_killed_leaves_no_copy_of_the_backup() {
     let mut running = command.spawn().expect("it starts");
     let mut input = running.stdin.take().expect("a pipe");
     // More than a pipe holds: the rest of it is in the copy.
-    input.write_all(&[b'x'; 1 << 20]).expect("it reads");
+    input.write_all(&vec![b'x'; 1 << 20]).expect("it reads");
     let copies = || {
         let names = fs::read_dir(place.dir.path()).expect("dir").flatten();
         names

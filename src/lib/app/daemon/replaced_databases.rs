@@ -52,7 +52,7 @@ impl OpenDatabases {
             if is_replaced {
                 tracing::error!("{words}");
             }
-            pipeline.set_trouble(open.name, is_replaced.then_some(&words));
+            pipeline.set_trouble(open.name, is_replaced.then_some(words.as_str()));
         }
     }
 }

@@ -277,7 +277,7 @@ fn to_file(source: &Source<'_>, path: &Path) -> Result<Report, Failure> {
 
 /// Opens the draft of a backup. Another backup into the same file keeps its own: it is neither emptied nor removed.
 fn open_draft(draft: &Path) -> Result<File, Failure> {
-    let fail = |error| sys::Error::at("write", draft)(error);
+    let fail = |error: io::Error| sys::Error::at("write", draft)(error);
     loop {
         let file = File::options()
             .write(true)
