@@ -435,7 +435,7 @@ fn a_dry_run_shows_the_diff_and_writes_nothing() {
     };
     let before = listing();
     let told = consolidate(&sandbox, &["run", "--dry-run", "-q"]);
-    let expected = "~ user birthday: 3 May → 4 May  (workspace/MEMORY.md:1)\n- user dog: Rex  (stood in workspace/MEMORY.md:2)\n";
+    let expected = "~ user birthday: 3 May → 4 May  (workspace/MEMORY.md:1)\n- user dog: Rex  (was in workspace/MEMORY.md:2)\n";
     assert_eq!(
         (told.code, told.stdout.as_str(), told.stderr.as_str()),
         (0, expected, "")

@@ -690,7 +690,7 @@ fn the_agent_forgets_a_fact_by_words_and_an_item_by_its_id() {
     let told = call(&house, "memory_forget", json!({"fact": "march 1934"}));
     assert!(
         told.starts_with(
-            "forgotten: user birthday: 7 March 1934 (it stood in workspace/MEMORY.md:1)"
+            "forgotten: user birthday: 7 March 1934 (it was in workspace/MEMORY.md:1)"
         ),
         "{told}"
     );

@@ -144,7 +144,7 @@ fn a_model_is_chosen_by_the_owner_and_an_unknown_one_changes_nothing() {
     say(OWNER, "hello");
     assert_eq!(
         say(OWNER, "/model"),
-        "Here primary answers. There are: Big, primary; /model default goes back to the usual one."
+        "Here primary answers. There are: Big, primary; /model default returns to the usual one."
     );
     assert!(
         say(OWNER, "/model nosuch")

@@ -204,7 +204,7 @@ fn what_another_user_could_have_written_waits_for_the_owners_word() {
         &["--skill", "trust", &listed],
         1,
         "failed",
-        "backup is another one than you name",
+        "backup has changed since",
     );
     says("off");
     fs::remove_file(sandbox.path("workspace/skills/backup/run.sh")).expect("own file");
@@ -213,7 +213,7 @@ fn what_another_user_could_have_written_waits_for_the_owners_word() {
         &["--skill", "trust", "backup@1234567"],
         2,
         "usage",
-        "after the @ stand 8 to 64 digits",
+        "the hash after @ has 8 to 64 digits",
     );
     let doctor = sandbox
         .run("agent-daemon", &["doctor", "--json"], "")

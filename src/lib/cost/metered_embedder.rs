@@ -388,7 +388,7 @@ mod tests {
                 .await
                 .expect_err("refused");
             let says = format!(
-                "the model {name} has no price, so no limit could be kept; write its price, or for a free one: \
+                "the model {name} has no price, so no limit can be enforced; set its price, or for a free model: \
                  cost_per_mtok = [0, 0, 0, 0]; its place is a [models.NAME] with model = {id:?} in {file}"
             );
             assert_eq!(why, says);

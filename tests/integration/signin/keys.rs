@@ -172,7 +172,10 @@ fn a_daemon_uses_a_new_key_from_its_next_request_on_and_an_old_one_again_after_a
     no_canary("auth", &told);
     let expected = "mock  the key in state/auth.json, ends in ored\n        overrides: the variable MOCK_KEY, ends in ment\n";
     assert_eq!(told.stdout, expected);
-    for expected in ["forgot what was stored for mock\n", "nothing was stored\n"] {
+    for expected in [
+        "deleted the stored credentials of mock\n",
+        "nothing was stored\n",
+    ] {
         let told = sandbox.run("agent-daemon", &["logout", "mock"], "");
         assert_eq!((told.code, told.stdout.as_str()), (0, expected), "{told:?}");
     }

@@ -451,7 +451,7 @@ fn each_way_of_not_running_is_named() {
         head(&starting),
         "starting  for 0s  pid 7689\n\nqueue     empty"
     );
-    let ending = "it ends   as soon as the turns below have; what comes now waits for the next";
+    let ending = "it ends   as soon as the turns below have; new messages wait for the next start";
     let stopping = State {
         stopping: true,
         ..busy()

@@ -270,7 +270,7 @@ fn a_missing_file_and_a_missing_primary_name_the_next_step() {
         &[("a", "")],
         "",
         "providers.d/a.toml: the provider file is missing (`providers.load` names `a`) | \
-         create providers.d/a.toml (examples are beside it) or take `a` out of `providers.load`",
+         create providers.d/a.toml (examples are next to it), or remove `a` from `providers.load`",
     );
     refused(
         &[("antropic", "")],

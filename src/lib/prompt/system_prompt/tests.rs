@@ -271,7 +271,7 @@ fn prompts_come_for_the_model_then_for_the_roles_then_for_the_agent() {
         place.remarks(),
         [(
             About::Prompt,
-            "agent.roles names None, and there is no prompts/None.md with words in it".to_owned()
+            "agent.roles names None, but there is no prompts/None.md with text in it".to_owned()
         )]
     );
 }
