@@ -64,13 +64,12 @@ impl Before {
     /// Returns it with a call that runs and reaches this.
     pub(super) fn and(self, reach: &Reach) -> Self {
         match reach {
-            Reach::Carries(_)
-            | Reach::CarriesInside(_)
-            | Reach::Opens(_)
-            | Reach::Searches(_) => Self {
-                followed: self.followed + 1,
-                ..self
-            },
+            Reach::Carries(_) | Reach::CarriesInside(_) | Reach::Opens(_) | Reach::Searches(_) => {
+                Self {
+                    followed: self.followed + 1,
+                    ..self
+                }
+            }
             Reach::Tells(task) => Self {
                 told: self.told + addresses(task).count(),
                 ..self
