@@ -264,12 +264,7 @@ impl Running<'_> {
         }
         let mut overflows = 0_u32;
         loop {
-            let calls = self
-                .session
-                .state()
-                .turn
-                .as_ref()
-                .map_or(0, |turn| turn.calls);
+            let calls = self.calls_made();
             if calls >= self.max_turns() {
                 let text = format!(
                     "I stopped after {calls} steps without coming to an end. Say \"continue\" and I go on."
@@ -461,13 +456,12 @@ impl Running<'_> {
 
     /// Returns the model calls that are left of this turn.
     pub(super) fn steps_left(&self) -> u32 {
-        let calls = self
-            .session
-            .state()
-            .turn
-            .as_ref()
-            .map_or(0, |turn| turn.calls);
-        self.max_turns().saturating_sub(calls)
+        self.max_turns().saturating_sub(self.calls_made())
+    }
+
+    fn calls_made(&self) -> u32 {
+        let turn = self.session.state().turn.as_ref();
+        turn.map_or(0, |turn| turn.calls)
     }
 
     pub(super) fn reminder(&self) -> Option<Kind> {

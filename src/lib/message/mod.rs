@@ -56,31 +56,13 @@ impl Message {
 
     /// Returns the text blocks joined by newlines, without the context head.
     pub fn plain_text(&self) -> String {
-        let texts: Vec<&str> = self
-            .content
-            .iter()
-            .filter_map(|block| match block {
-                Block::Text { text } => Some(text.as_str()),
-                Block::Context { .. }
-                | Block::Image { .. }
-                | Block::Thinking(_)
-                | Block::ToolCall(_)
-                | Block::ToolResult(_) => None,
-            })
-            .collect();
+        let texts: Vec<&str> = self.content.iter().filter_map(Block::words).collect();
         texts.join("\n")
     }
 
     /// Returns the tool calls in this message, in order.
     pub fn tool_calls(&self) -> impl Iterator<Item = &ToolCall> {
-        self.content.iter().filter_map(|block| match block {
-            Block::ToolCall(call) => Some(call),
-            Block::Text { .. }
-            | Block::Context { .. }
-            | Block::Image { .. }
-            | Block::Thinking(_)
-            | Block::ToolResult(_) => None,
-        })
+        self.content.iter().filter_map(Block::tool_call)
     }
 }
 
@@ -127,6 +109,22 @@ impl Block {
     /// Returns a dynamic head.
     pub fn context(text: impl Into<String>) -> Self {
         Self::Context { text: text.into() }
+    }
+
+    /// Returns its words, where it is words.
+    pub fn words(&self) -> Option<&str> {
+        match self {
+            Self::Text { text } => Some(text),
+            _ => None,
+        }
+    }
+
+    /// Returns its tool call, where it is one.
+    pub fn tool_call(&self) -> Option<&ToolCall> {
+        match self {
+            Self::ToolCall(call) => Some(call),
+            _ => None,
+        }
     }
 }
 

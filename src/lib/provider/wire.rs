@@ -18,10 +18,7 @@ pub(super) struct Turn<'a> {
 
 impl<'a> Turn<'a> {
     pub(super) fn calls(&self) -> impl Iterator<Item = &'a ToolCall> {
-        self.blocks.iter().filter_map(|block| match block {
-            Block::ToolCall(call) => Some(call),
-            _ => None,
-        })
+        self.blocks.iter().filter_map(|block| block.tool_call())
     }
 
     /// Returns the results of a user's turn in the order of `calls`, the ones of unknown calls first.

@@ -1,5 +1,6 @@
 //! Parts on their way out, and what is known of their arrival.
 
+use rusqlite::types::FromSql;
 use rusqlite::{Connection, Row};
 
 use super::after_takeover;
@@ -123,15 +124,7 @@ impl Store {
         let sql = "SELECT coalesce(max(inbox.tainted OR inbox.state IN ('pending', 'running')), 1) FROM outbox LEFT JOIN inbox ON inbox.run_id = outbox.run_id
              WHERE outbox.channel = ?1 AND outbox.chat = ?2 AND outbox.message_id = ?3
                AND outbox.id > (SELECT max(id) FROM outbox) - ?4 GROUP BY outbox.id";
-        self.writer
-            .read(move |connection| {
-                connection.first(
-                    sql,
-                    (route.channel, route.chat.chat, message_id, NEWEST),
-                    |row| row.get(0),
-                )
-            })
-            .await
+        self.of_sent(sql, route, message_id).await
     }
 
     /// Returns the words that were sent under `message_id`; `None` when it is not a message of ours, or not known any more.
@@ -145,15 +138,19 @@ impl Store {
     ) -> Result<Option<String>, db::Error> {
         let sql = "SELECT plain FROM outbox WHERE channel = ?1 AND chat = ?2 AND message_id = ?3 AND state = 'sent'
                AND id > (SELECT max(id) FROM outbox) - ?4 LIMIT 1";
-        self.writer
-            .read(move |connection| {
-                connection.first(
-                    sql,
-                    (route.channel, route.chat.chat, message_id, NEWEST),
-                    |row| row.get(0),
-                )
-            })
-            .await
+        self.of_sent(sql, route, message_id).await
+    }
+
+    /// Returns the first column of what `sql` finds of the message that was sent under `message_id`, among the newest.
+    async fn of_sent<T: FromSql + Send + 'static>(
+        &self,
+        sql: &'static str,
+        route: Route,
+        message_id: String,
+    ) -> Result<Option<T>, db::Error> {
+        let values = (route.channel, route.chat.chat, message_id, NEWEST);
+        let read = move |c: &Connection| c.first(sql, values, |row| row.get(0));
+        self.writer.read(read).await
     }
 
     /// Records that the part `id`, which was stored at `created_at` for `channel`, arrived; false when there is none of

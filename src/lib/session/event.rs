@@ -215,13 +215,6 @@ impl Spoken {
 
     /// Returns its tool calls.
     pub fn tool_calls(&self) -> impl Iterator<Item = &ToolCall> {
-        self.content.iter().filter_map(|block| match block {
-            Block::ToolCall(call) => Some(call),
-            Block::Text { .. }
-            | Block::Context { .. }
-            | Block::Image { .. }
-            | Block::Thinking(_)
-            | Block::ToolResult(_) => None,
-        })
+        self.content.iter().filter_map(Block::tool_call)
     }
 }

@@ -85,10 +85,10 @@ fn said(line: &[u8]) -> Option<String> {
     };
     let is_persons = spoken.role == Role::User && spoken.inbox_id.is_some();
     let words = spoken.content.iter().filter(|_| is_persons);
-    let words = words.filter_map(|block| match block {
-        Block::Text { text } => text.lines().find(|line| !line.trim().is_empty()),
-        _ => None,
-    });
-    let words = words.map(str::trim).next()?;
+    let mut lines = words
+        .filter_map(Block::words)
+        .flat_map(str::lines)
+        .map(str::trim);
+    let words = lines.find(|line| !line.is_empty())?;
     Some(text::shorten(words, LONGEST))
 }

@@ -79,11 +79,9 @@ fn take(event: Event, open: &mut Exchange) -> Option<Exchange> {
 }
 
 fn said(spoken: &Spoken) -> String {
-    let texts = spoken.content.iter().filter_map(|block| match block {
-        Block::Text { text } => Some(text.trim()),
-        _ => None,
-    });
+    let texts = spoken.content.iter().filter_map(Block::words);
     texts
+        .map(str::trim)
         .filter(|text| !text.is_empty())
         .collect::<Vec<_>>()
         .join("\n\n")
