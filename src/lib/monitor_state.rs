@@ -424,7 +424,7 @@ pub fn write(path: &Path, state: &State) -> Result<(), sys::Error> {
 /// # Errors
 /// When it exists and may not be read.
 pub fn read(path: &Path) -> Result<Option<State>, sys::Error> {
-    Ok(atomic::read(path)?.and_then(|bytes| serde_json::from_slice(&bytes).ok()))
+    atomic::read_valid_json(path)
 }
 
 #[cfg(test)]

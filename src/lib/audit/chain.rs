@@ -264,7 +264,7 @@ fn open_file(path: &Path) -> std::io::Result<File> {
 
 /// Returns the head; `None` when there is none that can be read as one.
 pub(super) fn read_head(path: &Path) -> Result<Option<Head>, sys::Error> {
-    Ok(atomic::read(path)?.and_then(|bytes| serde_json::from_slice(&bytes).ok()))
+    atomic::read_valid_json(path)
 }
 
 /// A power cut must not leave it empty: a verifier would take that for a hand at work.

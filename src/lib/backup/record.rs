@@ -123,9 +123,7 @@ impl Record {
     /// # Errors
     /// When it cannot be written.
     pub fn write(&self, home: &Home) -> Result<(), sys::Error> {
-        let path = path(home);
-        let bytes = serde_json::to_vec_pretty(self).map_err(sys::Error::at("write", &path))?;
-        atomic::write(&path, &bytes, atomic::Durability::Full)
+        atomic::write_json(&path(home), self, atomic::Durability::Full)
     }
 }
 

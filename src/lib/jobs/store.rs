@@ -5,7 +5,6 @@
 //! written yet, by an editor that saves in place: it is left alone until it is whole, or unchanged for a while.
 
 use parking_lot::{Mutex, MutexGuard};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -16,7 +15,7 @@ use super::job::Job;
 use crate::clock;
 use crate::control::Id;
 use crate::sys;
-use crate::sys::atomic;
+use crate::sys::{Version, atomic};
 use crate::text;
 
 /// A file that was not changed for so long is not being written any more, milliseconds; the clock of a file server may be
@@ -246,12 +245,9 @@ impl Jobs {
     }
 }
 
-/// What tells that a file is another than before: inode, size, time of its last change.
-type Stamp = (u64, u64, i64, i64);
-
 #[derive(Debug, Default)]
 struct Known {
-    stamp: Option<Stamp>,
+    stamp: Option<Version>,
     jobs: Jobs,
     /// A file was set aside, and nobody asked yet.
     is_aside_news: bool,
@@ -291,13 +287,7 @@ pub fn read(path: &Path) -> Result<Jobs, sys::Error> {
 /// `path`.
 pub fn set_aside(path: &Path) -> Option<String> {
     let name = path.file_name()?.to_str()?;
-    let begin = format!("{name}.corrupt-");
-    let entries = std::fs::read_dir(path.parent()?).ok()?.flatten();
-    let is_aside = |path: &PathBuf| {
-        let name = path.file_name().and_then(|name| name.to_str());
-        name.is_some_and(|name| name.starts_with(&begin))
-    };
-    let aside = entries.map(|entry| entry.path()).filter(is_aside).max()?;
+    let aside = sys::newest_quarantined(path)?;
     let bytes = std::fs::read(&aside).unwrap_or_default();
     let why = Jobs::parse(&bytes).err();
     let why = why.map_or_else(String::new, |why| format!(" ({why})"));
@@ -350,7 +340,7 @@ impl Store {
         let result = change(&mut jobs);
         if jobs != known.jobs {
             atomic::write(&self.path, &jobs.bytes(), atomic::Durability::Full)?;
-            (known.stamp, known.jobs) = (self.stamp(), jobs);
+            (known.stamp, known.jobs) = (Version::at(&self.path), jobs);
         }
         Ok(result)
     }
@@ -384,7 +374,7 @@ impl Store {
     }
 
     fn refresh(&self, known: &mut Known) -> Result<Found, sys::Error> {
-        let stamp = self.stamp();
+        let stamp = Version::at(&self.path);
         if stamp == known.stamp && stamp.is_some() {
             return Ok(Found::Whole);
         }
@@ -398,29 +388,24 @@ impl Store {
                 (known.stamp, known.jobs) = (stamp, jobs);
                 Ok(Found::Whole)
             }
-            Err(_) if stamp.is_some_and(is_fresh) => Ok(Found::Half),
+            Err(_) if self.is_fresh() => Ok(Found::Half),
             Err(error) => {
                 let path = sys::quarantine_file(&self.path)?;
                 tracing::error!(file = %self.path.display(), aside = %path.display(), %error, "unreadable jobs set aside");
                 if known.jobs != Jobs::default() {
                     atomic::write(&self.path, &known.jobs.bytes(), atomic::Durability::Full)?;
                 }
-                (known.stamp, known.is_aside_news) = (self.stamp(), true);
+                (known.stamp, known.is_aside_news) = (Version::at(&self.path), true);
                 Ok(Found::Damaged)
             }
         }
     }
 
-    fn stamp(&self) -> Option<Stamp> {
-        let meta = std::fs::metadata(&self.path).ok()?;
-        Some((meta.ino(), meta.size(), meta.mtime(), meta.mtime_nsec()))
+    /// Returns true for a file that was changed a moment ago.
+    fn is_fresh(&self) -> bool {
+        sys::modified_at(&self.path)
+            .is_some_and(|at| (-AHEAD_MS..AT_REST_MS).contains(&(clock::now_ms() - at)))
     }
-}
-
-/// Returns true for a file that was changed a moment ago.
-fn is_fresh((_, _, secs, nanos): Stamp) -> bool {
-    let at = secs.saturating_mul(1000).saturating_add(nanos / 1_000_000);
-    (-AHEAD_MS..AT_REST_MS).contains(&(clock::now_ms() - at))
 }
 
 #[cfg(test)]

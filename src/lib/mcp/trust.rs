@@ -82,10 +82,8 @@ pub struct Failure {
 impl Seen {
     /// Reads the daemon's file; one that is missing or damaged counts as empty, and the daemon writes it again.
     pub fn read(path: &Path) -> Self {
-        let bytes = atomic::read(path).ok().flatten();
-        bytes
-            .and_then(|bytes| serde_json::from_slice(&bytes).ok())
-            .unwrap_or_default()
+        let seen = atomic::read_valid_json(path).ok().flatten();
+        seen.unwrap_or_default()
     }
 
     /// Writes the file.

@@ -184,8 +184,7 @@ fn write(dir: &Path, record: &Record, mode: u32) -> Result<(), String> {
         .recursive(true)
         .create(dir)
         .map_err(|error| error.to_string())?;
-    let bytes = serde_json::to_vec_pretty(record).map_err(|error| error.to_string())?;
-    atomic::write(&dir.join(name), &bytes, atomic::Durability::Rename)
+    atomic::write_json(&dir.join(name), record, atomic::Durability::Rename)
         .map_err(|error| error.to_string())
 }
 

@@ -116,9 +116,7 @@ impl People {
     /// # Errors
     /// When the file exists and cannot be read.
     pub fn read(path: &Path) -> Result<Self, sys::Error> {
-        Ok(atomic::read(path)?
-            .and_then(|bytes| serde_json::from_slice(&bytes).ok())
-            .unwrap_or_default())
+        Ok(atomic::read_valid_json(path)?.unwrap_or_default())
     }
 
     /// Decides about a direct message, by the allowlist, the people who were let in and pairing; changes nothing.

@@ -1,10 +1,9 @@
 //! `people.json` in the hands of one process, and access: what the allowlist and the pairing let a sender do.
 
 use std::io::ErrorKind;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 
@@ -12,7 +11,7 @@ use super::{Contact, People};
 use crate::config::{Config, DmPolicy, Members};
 use crate::message::Address;
 use crate::sys;
-use crate::sys::{atomic, lock, quarantine_file};
+use crate::sys::{Version, atomic, lock, quarantine_file};
 use crate::text;
 
 /// What a sender may do.
@@ -70,13 +69,7 @@ pub fn set_aside(path: &Path) -> Option<Aside> {
     if path.exists() {
         return None;
     }
-    let begin = format!("{}.corrupt-", path.file_name()?.to_str()?);
-    let entries = std::fs::read_dir(path.parent()?).ok()?.flatten();
-    let is_aside = |path: &PathBuf| {
-        let name = path.file_name().and_then(|name| name.to_str());
-        name.is_some_and(|name| name.starts_with(&begin))
-    };
-    let aside = entries.map(|entry| entry.path()).filter(is_aside).max()?;
+    let aside = sys::newest_quarantined(path)?;
     let bytes = std::fs::read(&aside).unwrap_or_default();
     let error = serde_json::from_slice::<People>(&bytes).err();
     let words = words(&aside, error.as_ref());
@@ -91,9 +84,6 @@ fn words(damaged: &Path, error: Option<&serde_json::Error>) -> String {
     );
     text::visible(&words)
 }
-
-/// What changes when the file does. The time alone does not: two writes may share a tick.
-type Version = (SystemTime, u64);
 
 impl Store {
     /// Returns the store of the file at `path`, which need not exist.
@@ -119,7 +109,7 @@ impl Store {
     /// # Errors
     /// When the file could not be read yet, or is damaged ([`set_aside`]): an empty list would lift every block.
     pub fn read(&self) -> Result<Arc<People>, sys::Error> {
-        let version = self.version();
+        let version = Version::at(&self.path);
         let mut cached = self.cached.lock();
         if let Some(people) = &cached.people
             && version.is_some()
@@ -180,27 +170,20 @@ impl Store {
         set_aside(&self.path)
     }
 
-    fn version(&self) -> Option<Version> {
-        let meta = std::fs::metadata(&self.path).ok()?;
-        Some((meta.modified().ok()?, meta.ino()))
-    }
-
     /// Changes the file under its lock.
     ///
     /// # Errors
     /// When it cannot be locked, read or written, or is damaged: a new one would lift every block of the old.
     pub fn change<T>(&self, change: impl FnOnce(&mut People) -> T) -> Result<T, sys::Error> {
-        let _lock = lock::lock(&self.path.with_extension("lock"))?;
+        let _lock = lock::lock_beside(&self.path)?;
         let mut people = self.load()?;
         let before = people.clone();
         let value = change(&mut people);
         if people != before {
             people.v = 1;
-            let bytes =
-                serde_json::to_vec_pretty(&people).expect("people are plain data with string keys");
-            atomic::write(&self.path, &bytes, atomic::Durability::Full)?;
+            atomic::write_json(&self.path, &people, atomic::Durability::Full)?;
             // Nobody else writes while the lock is held.
-            let version = self.version();
+            let version = Version::at(&self.path);
             *self.cached.lock() = Cached {
                 version,
                 people: Some(Arc::new(people)),

@@ -114,9 +114,7 @@ impl Index {
     /// # Errors
     /// When it exists and cannot be read.
     pub fn read(file: &Path, dir: &Path) -> Result<Self, sys::Error> {
-        let mut index: Self = atomic::read(file)?
-            .and_then(|bytes| serde_json::from_slice(&bytes).ok())
-            .unwrap_or_default();
+        let mut index: Self = atomic::read_valid_json(file)?.unwrap_or_default();
         if dir.is_dir() {
             index.reconcile(dir, &all_files(dir)?)?;
         }

@@ -64,8 +64,7 @@ impl Snapshot {
     /// # Errors
     /// When the file cannot be read.
     pub(super) fn read(dir: &Path, id: &str) -> Result<Option<Self>, sys::Error> {
-        let bytes = atomic::read(&path(dir, id))?;
-        Ok(bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()))
+        atomic::read_valid_json(&path(dir, id))
     }
 
     /// Returns true when the files are those it was made from, but for what was appended since:

@@ -165,10 +165,8 @@ impl Learned {
 
     /// Returns the file. One that cannot be read is as good as none: it allows nothing.
     pub(super) fn book(&self) -> LearnedFile {
-        let bytes = atomic::read(&self.state).ok().flatten();
-        bytes
-            .and_then(|bytes| serde_json::from_slice(&bytes).ok())
-            .unwrap_or_default()
+        let book = atomic::read_valid_json(&self.state).ok().flatten();
+        book.unwrap_or_default()
     }
 
     /// Changes the file under its lock; it is written when `change` says that it changed something.
@@ -177,11 +175,10 @@ impl Learned {
         durability: Durability,
         change: impl FnOnce(&mut LearnedFile) -> Result<bool, Refused>,
     ) -> Result<(), Refused> {
-        let _lock = lock::lock(&self.state.with_extension("lock"))?;
+        let _lock = lock::lock_beside(&self.state)?;
         let mut book: LearnedFile = atomic::read_json(&self.state)?.unwrap_or_default();
         if change(&mut book)? {
-            let bytes = serde_json::to_vec_pretty(&book).expect("plain data with string keys");
-            atomic::write(&self.state, &bytes, durability)?;
+            atomic::write_json(&self.state, &book, durability)?;
         }
         Ok(())
     }

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::rsync::Rsync;
-use super::{Error, PLACES, PUSH, SPOOLS, WHOLE, Whole, make_dir, read_json, write_json};
+use super::{Error, PLACES, PUSH, SPOOLS, WHOLE, Whole, make_dir, read_json};
 use crate::config::{Environment, Home, HomeFlags};
 use crate::memory::facts;
-use crate::sys::atomic::Durability;
+use crate::sys::atomic::{Durability, write_json};
 use crate::{backup, cost, queue, sys};
 
 /// What never comes out of the files of a replica: databases come from its push; roles and hidden files are this machine's own.

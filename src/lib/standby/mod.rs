@@ -136,24 +136,11 @@ fn make_dir(dir: &Path) -> Result<(), Error> {
     Ok(made.map_err(sys::Error::at("make", dir))?)
 }
 
-fn damaged(path: &Path, error: &serde_json::Error) -> Error {
-    Error::Damaged {
-        path: path.to_owned(),
-        why: error.to_string(),
-    }
-}
-
 fn read_json<T: serde::de::DeserializeOwned>(path: &Path) -> Result<Option<T>, Error> {
     let bytes = atomic::read(path)?;
     let parsed = bytes.map(|bytes| serde_json::from_slice(&bytes));
-    parsed.transpose().map_err(|error| damaged(path, &error))
-}
-
-fn write_json<T: Serialize>(
-    path: &Path,
-    value: &T,
-    durability: atomic::Durability,
-) -> Result<(), Error> {
-    let bytes = serde_json::to_vec_pretty(value).map_err(|error| damaged(path, &error))?;
-    Ok(atomic::write(path, &bytes, durability)?)
+    parsed.transpose().map_err(|error| Error::Damaged {
+        path: path.to_owned(),
+        why: error.to_string(),
+    })
 }

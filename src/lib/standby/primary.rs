@@ -8,10 +8,10 @@ use super::needed;
 use super::rsync::{Place, Rsync};
 use super::{
     Beacon, DATABASES, EVERY_MS, Error, PLACES, PUSH, Record, Role, SPOOLS, WHOLE, Whole, make_dir,
-    own_dir, write_json,
+    own_dir,
 };
 use crate::config::{Environment, Home};
-use crate::sys::atomic::Durability;
+use crate::sys::atomic::{Durability, write_json};
 use crate::sys::lock::{self, Lock};
 use crate::{backup, clock, db, sys};
 
@@ -293,8 +293,7 @@ impl Primary {
 }
 
 fn stamps(database: &Path) -> Stamps {
-    let stamp = |path: &Path| path.metadata().ok().map(|meta| sys::Version::of(&meta));
-    [stamp(database), stamp(&db::beside(database, "-wal"))]
+    [database, &db::beside(database, "-wal")].map(sys::Version::at)
 }
 
 /// Notes what the replica says. A standby that took over with this primary's generation or a newer one has replaced it.

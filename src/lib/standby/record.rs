@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Beacon, EVERY_MS, Error, read_json, write_json};
+use super::{Beacon, EVERY_MS, Error, read_json};
 use crate::clock;
 use crate::config::Home;
 use crate::sys::atomic::{self, Durability};
@@ -98,7 +98,7 @@ impl Record {
     }
 
     pub(super) fn write(&self, home: &Home, durability: Durability) -> Result<(), Error> {
-        write_json(&path(home), self, durability)?;
+        atomic::write_json(&path(home), self, durability)?;
         let is_elsewhere = matches!(self.role, Role::HandedOver | Role::Replaced);
         tell_channels(home, is_elsewhere)
     }

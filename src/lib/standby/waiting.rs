@@ -17,10 +17,9 @@ use super::needed;
 use super::rsync::Rsync;
 use super::{
     BEACON, Beacon, EVERY_MS, Error, Record, Role, TakeOver, Whole, make_dir, own_dir, read_json,
-    write_json,
 };
 use crate::config::{Environment, Home};
-use crate::sys::atomic::Durability;
+use crate::sys::atomic::{Durability, write_json};
 use crate::sys::lock::{self, Lock};
 use crate::{clock, queue};
 
@@ -263,7 +262,7 @@ impl Standby {
             proven_at: self.record.proven_at,
             trouble: self.record.trouble.clone(),
         };
-        write_json(&path, &beacon, Durability::Full)
+        Ok(write_json(&path, &beacon, Durability::Full)?)
     }
 
     fn replica(&self) -> PathBuf {

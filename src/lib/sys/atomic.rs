@@ -118,6 +118,27 @@ pub fn read_json<T: serde::de::DeserializeOwned>(path: &Path) -> Result<Option<T
     }
 }
 
+/// Reads a JSON file that is made again: absent, and not JSON of this form, means `None`.
+///
+/// # Errors
+/// When it exists and cannot be read.
+pub fn read_valid_json<T: serde::de::DeserializeOwned>(path: &Path) -> Result<Option<T>, Error> {
+    Ok(read(path)?.and_then(|bytes| serde_json::from_slice(&bytes).ok()))
+}
+
+/// Replaces the content of `path` by `value` as JSON with line breaks.
+///
+/// # Errors
+/// As [`write`].
+pub fn write_json<T: serde::Serialize>(
+    path: &Path,
+    value: &T,
+    durability: Durability,
+) -> Result<(), Error> {
+    let bytes = serde_json::to_vec_pretty(value).map_err(Error::at("write", path))?;
+    write(path, &bytes, durability)
+}
+
 /// Removes the temporary files of writers that died more than an hour ago.
 ///
 /// # Errors

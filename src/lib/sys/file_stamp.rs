@@ -2,6 +2,7 @@
 
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 
 /// What changes when a file or a directory does: when its content was changed, when anything of it was
 /// changed (no program sets that back), its size, its inode and device.
@@ -9,6 +10,11 @@ use std::os::unix::fs::MetadataExt;
 pub struct Version([i64; 4], [u64; 3]);
 
 impl Version {
+    /// Returns the version of what is at `path`, links followed; `None` when nothing is, or nobody can tell.
+    pub fn at(path: &Path) -> Option<Self> {
+        Some(Self::of(&std::fs::metadata(path).ok()?))
+    }
+
     /// Returns the version that `metadata` is of.
     pub fn of(metadata: &Metadata) -> Self {
         let times = [

@@ -90,6 +90,14 @@ pub fn lock(path: &Path) -> Result<Lock, Error> {
     }
 }
 
+/// As [`lock()`], on the file with the extension `lock` beside `path`, a file that several processes change.
+///
+/// # Errors
+/// As [`lock()`].
+pub fn lock_beside(path: &Path) -> Result<Lock, Error> {
+    lock(&path.with_extension("lock"))
+}
+
 /// Returns the process id written by the holder of the lock on `path`, `None` when nobody holds
 /// it. Takes nothing, so it never disturbs a daemon that is starting.
 ///

@@ -97,7 +97,7 @@ impl ApprovedHashes {
         decision: Decision,
         now: i64,
     ) -> Result<(), sys::Error> {
-        let _lock = lock::lock(&self.path.with_extension("lock"))?;
+        let _lock = lock::lock_beside(&self.path)?;
         let damaged = |why: String| {
             let why = format!("{why}; mend it, or move it away and decide again");
             sys::Error::at("read", &self.path)(std::io::Error::other(why))
@@ -113,7 +113,6 @@ impl ApprovedHashes {
             Subject::Skills => json!({"v": 1, "skills": approved}),
             Subject::Servers => json!({"v": 1, "servers": approved}),
         };
-        let bytes = serde_json::to_vec_pretty(&file).expect("plain data with string keys");
-        atomic::write(&self.path, &bytes, atomic::Durability::Full)
+        atomic::write_json(&self.path, &file, atomic::Durability::Full)
     }
 }

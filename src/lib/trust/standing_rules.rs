@@ -58,7 +58,7 @@ impl StandingRules {
     /// # Errors
     /// When the file cannot be locked, read or written.
     pub(crate) fn add(&self, digest: &str, rule: &str, now: i64) -> Result<(), sys::Error> {
-        let _lock = lock::lock(&self.path.with_extension("lock"))?;
+        let _lock = lock::lock_beside(&self.path)?;
         let mut contents = self.read()?;
         let rule = Rule {
             rule: rule.to_owned(),
@@ -66,8 +66,7 @@ impl StandingRules {
         };
         contents.v = 1;
         contents.rules.insert(digest.to_owned(), rule);
-        let bytes = serde_json::to_vec_pretty(&contents).expect("plain data with string keys");
-        atomic::write(&self.path, &bytes, atomic::Durability::Full)
+        atomic::write_json(&self.path, &contents, atomic::Durability::Full)
     }
 
     fn read(&self) -> Result<Contents, sys::Error> {

@@ -601,14 +601,13 @@ impl Marks {
     }
 
     fn change(&self, change: impl FnOnce(&mut Contents)) -> Result<(), sys::Error> {
-        let _lock = lock::lock(&self.file.path().with_extension("lock"))?;
+        let _lock = lock::lock_beside(self.file.path())?;
         let Ok(mut contents) = self.file.load() else {
             return Ok(());
         };
         change(&mut contents);
         contents.v = 1;
-        let bytes = serde_json::to_vec_pretty(&contents).expect("plain data with string keys");
-        atomic::write(self.file.path(), &bytes, atomic::Durability::Full)
+        atomic::write_json(self.file.path(), &contents, atomic::Durability::Full)
     }
 }
 

@@ -186,7 +186,7 @@ impl Periods {
         durability: Durability,
         change: impl FnOnce(&mut Vec<Period>),
     ) -> Result<(), sys::Error> {
-        let _lock = lock::lock(&self.0.path().with_extension("lock"))?;
+        let _lock = lock::lock_beside(self.0.path())?;
         let contents = self.0.load();
         let mut contents = contents.map_err(sys::Error::at("read", self.0.path()))?;
         change(&mut contents.periods);

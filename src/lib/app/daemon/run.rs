@@ -307,9 +307,12 @@ impl Daemon {
 
     fn dump_status(&self) {
         let dumped = documents::status(&self.home, &self.env).and_then(|status| {
-            let bytes = serde_json::to_vec_pretty(&status).unwrap_or_default();
             let path = self.home.status();
-            Ok(atomic::write(&path, &bytes, atomic::Durability::Rename)?)
+            Ok(atomic::write_json(
+                &path,
+                &status,
+                atomic::Durability::Rename,
+            )?)
         });
         if let Err(failure) = dumped {
             tracing::error!("status.json could not be written: {}", failure.message);

@@ -236,7 +236,7 @@ impl Store {
         &self,
         change: impl FnOnce(&mut Map<String, Value>),
     ) -> Result<Option<PathBuf>, Error> {
-        let _lock = lock::lock(&self.path.with_extension("lock"))?;
+        let _lock = lock::lock_beside(&self.path)?;
         let (contents, mut root) = meaning(self.text()?.as_deref(), &self.path)?;
         let before = root.clone();
         let entries = root
@@ -257,9 +257,7 @@ impl Store {
             State::Corrupt { .. } => Some(sys::quarantine_file(&self.path)?),
             State::Absent | State::Good => None,
         };
-        let bytes =
-            serde_json::to_vec_pretty(&root).expect("a JSON value has no other keys than strings");
-        atomic::write(&self.path, &bytes, atomic::Durability::Full)?;
+        atomic::write_json(&self.path, &root, atomic::Durability::Full)?;
         Ok(aside)
     }
 

@@ -10,10 +10,9 @@ mod layout;
 mod outgoing_files;
 
 use std::collections::HashMap;
-use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use nix::fcntl::{Flock, FlockArg};
 use parking_lot::Mutex;
@@ -64,7 +63,7 @@ pub struct Process {
 #[derive(Default)]
 struct Known {
     /// The file that was read: when it was changed, which it was, and its length: it may grow within one tick of the clock.
-    version: Option<(SystemTime, u64, u64)>,
+    version: Option<sys::Version>,
     capabilities: Capabilities,
     /// What is wrong with it.
     fault: Option<String>,
@@ -97,7 +96,7 @@ impl Process {
         let path = self.layout.capabilities();
         let version = std::fs::symlink_metadata(&path)
             .ok()
-            .and_then(|meta| Some((meta.modified().ok()?, meta.ino(), meta.len())));
+            .map(|meta| sys::Version::of(&meta));
         let mut known = self.capabilities.lock();
         if known.version == version {
             return known.capabilities.clone();

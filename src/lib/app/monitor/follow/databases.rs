@@ -4,7 +4,6 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use super::events::{Stamp, stamp};
 use super::snapshot::{Costs, Databases, Loaded, Memory};
 use crate::app::cli::Failure;
 use crate::app::documents;
@@ -13,15 +12,19 @@ use crate::app::monitor::next_job;
 use crate::config::{Environment, Home};
 use crate::memory::{facts, index};
 use crate::secret;
+use crate::sys::Version;
 
 /// What did not change is read again after this nevertheless: a new day begins, a question expires.
 const AGAIN: Duration = Duration::from_secs(60);
+
+type Seen = (Vec<Option<Version>>, Instant);
 
 pub(super) struct Reader {
     home: Home,
     env: Environment,
     databases: Databases,
-    read: [Option<(Vec<Stamp>, Instant)>; 4],
+    /// As the files were when they were read, and when that was.
+    read: [Option<Seen>; 4],
 }
 
 impl Reader {
@@ -87,8 +90,8 @@ impl Reader {
 }
 
 /// Returns true when one of the files is not as it was, and keeps how it is.
-fn has_changed(read: &mut Option<(Vec<Stamp>, Instant)>, files: &[PathBuf]) -> bool {
-    let now: Vec<Stamp> = files.iter().map(|path| stamp(path)).collect();
+fn has_changed(read: &mut Option<Seen>, files: &[PathBuf]) -> bool {
+    let now: Vec<_> = files.iter().map(|path| Version::at(path)).collect();
     if read
         .as_ref()
         .is_some_and(|(before, at)| *before == now && at.elapsed() < AGAIN)

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use chrono_tz::Tz;
 use nix::poll::PollFlags;
@@ -22,6 +22,7 @@ use crate::app::monitor::health::Health;
 use crate::app::monitor::styled_line::Line;
 use crate::config::{Environment, Home};
 use crate::sys;
+use crate::sys::Version;
 
 /// monitor.json is read when it changes, and this often in any case.
 const HEALTH_INTERVAL: Duration = Duration::from_secs(1);
@@ -196,26 +197,14 @@ fn watch(home: &Home, wake: Sender<()>) -> notify::Result<notify::RecommendedWat
     })
 }
 
-/// When a file was changed last, and its bytes: what is the same need not be read again.
-pub(super) type Stamp = Option<(SystemTime, u64)>;
-
-/// Returns the stamp of a file; `None` when there is none.
-pub(super) fn stamp(path: &Path) -> Stamp {
-    let meta = std::fs::metadata(path).ok()?;
-    Some((meta.modified().ok()?, meta.len()))
-}
-
-/// Returns the stamp of the newest file of the log, whose name is its day.
-fn newest_log(home: &Home) -> Stamp {
+/// Returns the version of the newest file of the log, whose name is its day.
+fn newest_log(home: &Home) -> Option<Version> {
     let names = std::fs::read_dir(home.logs())
         .ok()?
         .flatten()
         .map(|entry| entry.path());
-    stamp(
-        &names
-            .filter(|path| path.extension().is_some_and(|end| end == "jsonl"))
-            .max()?,
-    )
+    let newest = names.filter(|path| path.extension().is_some_and(|end| end == "jsonl"));
+    Version::at(&newest.max()?)
 }
 
 fn tell_databases(mut reader: Reader, tell: &Sender<Update>, nudged: &Receiver<()>) {
