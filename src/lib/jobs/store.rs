@@ -12,16 +12,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::job::Job;
-use crate::clock;
 use crate::control::Id;
 use crate::sys;
 use crate::sys::{Version, atomic};
 use crate::text;
 
-/// A file that was not changed for so long is not being written any more, milliseconds; the clock of a file server may be
-/// ahead by the other.
-const AT_REST_MS: i64 = 2_000;
-const AHEAD_MS: i64 = 60_000;
 /// Removed jobs that are remembered: orders that a crash may have broken off.
 const MAX_REMOVED: usize = 16;
 /// How often, and how long, a change waits for a file that is being written.
@@ -388,7 +383,7 @@ impl Store {
                 (known.stamp, known.jobs) = (stamp, jobs);
                 Ok(Found::Whole)
             }
-            Err(_) if self.is_fresh() => Ok(Found::Half),
+            Err(_) if sys::is_being_written(&self.path) => Ok(Found::Half),
             Err(error) => {
                 let path = sys::quarantine_file(&self.path)?;
                 tracing::error!(file = %self.path.display(), aside = %path.display(), %error, "unreadable jobs set aside");
@@ -400,17 +395,12 @@ impl Store {
             }
         }
     }
-
-    /// Returns true for a file that was changed a moment ago.
-    fn is_fresh(&self) -> bool {
-        sys::modified_at(&self.path)
-            .is_some_and(|at| (-AHEAD_MS..AT_REST_MS).contains(&(clock::now_ms() - at)))
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clock;
     use crate::jobs::Ask;
     use chrono_tz::Tz;
 

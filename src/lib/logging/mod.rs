@@ -56,10 +56,10 @@ pub struct Options {
 
 impl Options {
     /// Returns options for stderr alone: for one-shot programs, and before the settings are known.
-    pub fn stderr_only(verbose: u8, quiet: bool) -> Self {
+    pub fn stderr_only(quiet: bool) -> Self {
         Self {
             level: Level::Warn,
-            verbose,
+            verbose: 0,
             quiet,
             journal: false,
             dir: None,

@@ -38,7 +38,7 @@ fn options() -> Options {
     Options {
         level: Level::Info,
         journal: true,
-        ..Options::stderr_only(0, false)
+        ..Options::stderr_only(false)
     }
 }
 

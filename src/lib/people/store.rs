@@ -3,7 +3,6 @@
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use parking_lot::Mutex;
 
@@ -50,9 +49,6 @@ struct Cached {
     /// `None` until it was read for the first time.
     people: Option<Arc<People>>,
 }
-
-/// A file that was changed this recently may still be written by an editor.
-const AT_REST: Duration = Duration::from_secs(2);
 
 /// A people.json that the daemon renamed because it is no JSON.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -143,7 +139,7 @@ impl Store {
             };
         };
         serde_json::from_slice(&bytes).map_err(|error| {
-            if self.is_owner && !self.is_being_written() {
+            if self.is_owner && !sys::is_being_written(&self.path) {
                 match quarantine_file(&self.path) {
                     Ok(aside) => return self.damaged(words(&aside, Some(&error))),
                     Err(error) => return error,
@@ -155,14 +151,6 @@ impl Store {
 
     fn damaged(&self, words: String) -> sys::Error {
         sys::Error::at("read", &self.path)(std::io::Error::new(ErrorKind::InvalidData, words))
-    }
-
-    /// Returns true while an editor may be saving the file in place.
-    fn is_being_written(&self) -> bool {
-        let meta = std::fs::metadata(&self.path);
-        let age = meta.and_then(|meta| meta.modified()).ok();
-        age.and_then(|at| at.elapsed().ok())
-            .is_none_or(|age| age < AT_REST)
     }
 
     /// Returns what to do about a file that was renamed because it is no JSON, see [`set_aside`].

@@ -28,7 +28,7 @@ pub use foreign_file::read_foreign;
 pub use free_space::{free_space, is_full};
 pub use held_dir::HeldDir;
 pub use opened_files::OpenedFiles;
-pub use quarantine_file::{newest_quarantined, quarantine_file};
+pub use quarantine_file::{is_being_written, newest_quarantined, quarantine_file};
 pub use scratch_dir::ScratchDir;
 
 use std::path::{Path, PathBuf};

@@ -20,6 +20,17 @@ pub fn quarantine_file(path: &Path) -> Result<PathBuf, Error> {
     Ok(aside)
 }
 
+/// A file that was not changed for so long is not being written any more, milliseconds; the clock of a file server may be
+/// ahead by the other.
+const AT_REST_MS: i64 = 2_000;
+const AHEAD_MS: i64 = 60_000;
+
+/// Returns true while an editor may be saving the file at `path` in place: what is in it then is no damage.
+pub fn is_being_written(path: &Path) -> bool {
+    super::modified_at(path)
+        .is_some_and(|at| (-AHEAD_MS..AT_REST_MS).contains(&(crate::clock::now_ms() - at)))
+}
+
 /// Returns the newest file that [`quarantine_file`] renamed and `path` was the name of; `None` when none is there.
 pub fn newest_quarantined(path: &Path) -> Option<PathBuf> {
     let begin = format!("{}{CORRUPT}", path.file_name()?.to_str()?);

@@ -123,12 +123,8 @@ pub(super) async fn remember(pipeline: Arc<Pipeline>) {
             true
         });
         let pause = tokio::time::sleep(MEMORY_PAUSE);
-        if pipeline
-            .closing()
-            .run_until_cancelled(pause)
-            .await
-            .is_none()
-        {
+        let pause = pipeline.closing().run_until_cancelled(pause);
+        if pause.await.is_none() {
             return;
         }
         let memory = pipeline.memory().clone();

@@ -32,7 +32,7 @@ pub(super) fn mcp(context: &Context<'_>, words: &[String]) -> Result<Exit, Failu
     };
     cli::may_write(home)?;
     // A damaged file is set aside; that must be seen.
-    let _guard = logging::init(&logging::Options::stderr_only(0, false));
+    let _guard = logging::init(&logging::Options::stderr_only(false));
     let standing = standings.iter().find(|standing| standing.name == name);
     let standing = standing.ok_or_else(|| {
         let message = format!("no tool server {:?}", text::visible(name));

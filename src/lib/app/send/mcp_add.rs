@@ -73,7 +73,7 @@ pub(super) fn add(
             .hint("choose another name, or edit agent.toml and send the daemon SIGHUP"));
     }
     // A damaged file of trust is set aside; that must be seen.
-    let _guard = logging::init(&logging::Options::stderr_only(0, false));
+    let _guard = logging::init(&logging::Options::stderr_only(false));
     write(context, &config, &entries)?;
     let is_running = submit::reload(home)?;
     let mut shown = Vec::new();

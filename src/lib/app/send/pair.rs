@@ -25,7 +25,7 @@ pub(super) fn pair(context: &Context<'_>, words: &[String]) -> Result<Exit, Fail
         home.create()?;
     }
     // That the file is damaged must be seen.
-    let _guard = logging::init(&logging::Options::stderr_only(0, false));
+    let _guard = logging::init(&logging::Options::stderr_only(false));
     let store = Store::new(&home.people());
     let now = clock::now_ms();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();

@@ -35,7 +35,7 @@ pub(super) fn skill(context: &Context<'_>, words: &[String]) -> Result<Exit, Fai
         }
     }
     // A damaged file is set aside; that must be seen.
-    let _guard = logging::init(&logging::Options::stderr_only(0, true));
+    let _guard = logging::init(&logging::Options::stderr_only(true));
     if let Some(exit) = skill_learned::run(context, &skills, &plain)? {
         return Ok(exit);
     }

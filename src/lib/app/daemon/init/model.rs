@@ -132,14 +132,11 @@ fn choose_provider(setup: &Setup<'_>, name: &str) -> Result<(), Failure> {
             .into_iter()
             .filter(|other| other != name && other != "offline"),
     );
-    set_or_say(setup, "providers", "load", &format!("{load:?}"))
-}
-
-fn set_or_say(setup: &Setup<'_>, section: &str, key: &str, value: &str) -> Result<(), Failure> {
-    if !settings_file::set(&setup.home, section, key, value)? {
+    let load = format!("{load:?}");
+    if !settings_file::set(&setup.home, "providers", "load", &load)? {
         let file = setup.home.config_file().display();
         cli::err(&format!(
-            "  write `{key} = {value}` below [{section}] in {file}"
+            "  write `load = {load}` below [providers] in {file}"
         ));
     }
     Ok(())

@@ -39,12 +39,8 @@ pub(in crate::app::daemon) async fn tell(pipeline: Arc<Pipeline>, home: Home) {
             }
         }
         let pause = tokio::time::sleep(LOOK);
-        if pipeline
-            .closing()
-            .run_until_cancelled(pause)
-            .await
-            .is_none()
-        {
+        let pause = pipeline.closing().run_until_cancelled(pause);
+        if pause.await.is_none() {
             return;
         }
     }
