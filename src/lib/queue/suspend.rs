@@ -82,7 +82,11 @@ impl Store {
     }
 }
 
-/// Returns false for a queue that an older release left.
-pub(super) fn is_known(connection: &Connection) -> rusqlite::Result<bool> {
-    connection.column_exists(None, "inbox", "suspended")
+/// Returns the column that says what the turn of an input waits for; a queue that an older release left has none.
+pub(super) fn column(connection: &Connection) -> rusqlite::Result<&'static str> {
+    let is_known = connection.column_exists(None, "inbox", "suspended")?;
+    Ok(match is_known {
+        true => "CASE WHEN wake_at IS NOT NULL THEN suspended END",
+        false => "NULL",
+    })
 }

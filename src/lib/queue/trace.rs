@@ -181,11 +181,7 @@ fn inputs(connection: &Connection, which: &str, values: &[&str]) -> rusqlite::Re
     } else {
         "0"
     };
-    let suspended = if suspend::is_known(connection)? {
-        "CASE WHEN wake_at IS NOT NULL THEN suspended END"
-    } else {
-        "NULL"
-    };
+    let suspended = suspend::column(connection)?;
     let sql = format!(
         "SELECT envelope, state, reason, run_id, attempts, finished_at, result, {tainted}, {suspended} FROM inbox WHERE {which} ORDER BY seq"
     );

@@ -127,11 +127,7 @@ pub fn listing(path: &Path) -> Result<Listing, db::Error> {
         })
     };
     db::read(path, |connection| {
-        let suspended = if suspend::is_known(connection)? {
-            "CASE WHEN wake_at IS NOT NULL THEN suspended END"
-        } else {
-            "NULL"
-        };
+        let suspended = suspend::column(connection)?;
         let inbox = format!(
             "SELECT id, session_key, state, attempts, received_at, {suspended} FROM inbox
              WHERE state IN ('pending', 'running') ORDER BY seq"
