@@ -26,7 +26,6 @@ impl Pipeline {
         asked: bool,
     ) -> Recorded<Room> {
         let live = self.live();
-        let key = &envelope.session_key;
         let mut session = self.take_session(envelope).await?;
         if !asked
             && !live

@@ -40,7 +40,6 @@ impl Pipeline {
         }
         let live = self.live();
         let models = live.agent.client().models();
-        let key = &envelope.session_key;
         let mut session = self.take_session(envelope).await?;
         let setting = match choice {
             None => None,

@@ -71,7 +71,6 @@ impl Pipeline {
 
     /// Returns true when the session of `envelope` is the new one already that its command asks for.
     async fn is_begun(&self, envelope: &Envelope, model: Option<&str>) -> Recorded<bool> {
-        let key = &envelope.session_key;
         let session = self.take_session(envelope).await?;
         let state = session.state();
         let speaks = state.resume(&envelope.id) != Resume::Fresh;
