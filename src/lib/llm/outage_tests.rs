@@ -511,8 +511,9 @@ async fn what_is_refused_twice_is_sent_once_more_without_its_newest_block() {
         .pop()
         .expect("a request")
         .messages
-        .pop()
-        .expect("a message");
+        .last()
+        .expect("a message")
+        .clone();
     let texts: Vec<(String, bool)> = last
         .content
         .iter()
@@ -567,7 +568,7 @@ async fn the_words_of_a_file_are_left_out_and_those_of_people_are_not() {
         let last = b.requests().pop().expect("a request");
         assert_eq!(last.messages[0].plain_text(), "see?");
         assert!(
-            !serde_json::to_string(&last.messages)
+            !serde_json::to_string(&*last.messages)
                 .expect("JSON")
                 .contains("poison")
         );

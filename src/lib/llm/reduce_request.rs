@@ -92,14 +92,17 @@ impl Shown {
         refused: &Refused,
     ) -> Arc<[Message]> {
         let newest = newest(messages).filter(|_| self == Self::WithoutNewest);
-        let shown = |block| self.block(block, newest, model, refused);
-        let is_kept = |block| matches!(shown(block), Some(Cow::Borrowed(_)));
+        let is_kept = |block| {
+            let shown = self.block(block, newest, model, refused);
+            matches!(shown, Some(Cow::Borrowed(_)))
+        };
         let messages = if blocks(messages).all(is_kept) {
             messages.clone()
         } else {
             let reduced = |message: &Message| {
-                let content = message.content.iter().filter_map(shown);
-                Message::new(message.role, content.map(Cow::into_owned).collect())
+                let blocks = message.content.iter();
+                let shown = blocks.filter_map(|block| self.block(block, newest, model, refused));
+                Message::new(message.role, shown.map(Cow::into_owned).collect())
             };
             messages.iter().map(reduced).collect()
         };

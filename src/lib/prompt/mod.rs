@@ -353,7 +353,7 @@ mod tests {
                 system: Vec::new(),
                 tools: [].into(),
                 may_call: true,
-                messages: vec![message],
+                messages: [message].into(),
                 cache: false,
                 cache_ttl: Default::default(),
                 thinking: false,

@@ -70,7 +70,7 @@ pub use network_exit::{EXIT_PORT, NetworkExit};
 pub use prepared::Ahead;
 pub use program::Program;
 pub use read_only_guard::will_write;
-pub use run::{run, set_launcher};
+pub use run::{run, run_at, set_launcher};
 pub use service::{Life, Service, serve, serve_at};
 
 /// The hidden first argument with which a program of ours must call [`launcher_main`] before it

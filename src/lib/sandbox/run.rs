@@ -59,7 +59,20 @@ pub async fn run(
     on_output: &(dyn Fn(&[u8]) + Send + Sync),
 ) -> Result<Outcome, Error> {
     let level = level_for(&spec).await?;
-    run_in(walls_of(&level)?, None, spec, cancel, on_output).await
+    run_at(&level, spec, cancel, on_output).await
+}
+
+/// Runs a command at this level, whatever the machine has.
+///
+/// # Errors
+/// As [`run`].
+pub async fn run_at(
+    level: &Level,
+    spec: Spec,
+    cancel: CancellationToken,
+    on_output: &(dyn Fn(&[u8]) + Send + Sync),
+) -> Result<Outcome, Error> {
+    run_in(walls_of(level)?, None, spec, cancel, on_output).await
 }
 
 /// Returns the best level for a command.

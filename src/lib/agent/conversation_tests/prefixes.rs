@@ -248,7 +248,7 @@ fn requests(messages: Vec<Message>) -> impl Iterator<Item = Request> {
             [].into()
         },
         may_call,
-        messages: messages.clone(),
+        messages: messages.clone().into(),
         cache: true,
         cache_ttl: Default::default(),
         thinking,

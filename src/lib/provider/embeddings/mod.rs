@@ -342,7 +342,7 @@ impl Server {
                 ));
             }
             E::Auth { .. } => "`agent-daemon auth` shows which key is in force",
-            E::Missing { .. } => {
+            E::Missing { .. } | E::WebPage { .. } => {
                 "correct `[memory.embeddings] model`, or `base_url` of the provider"
             }
             E::Rejected { .. } => "look at `model` and `dims` in `[memory.embeddings]`",
