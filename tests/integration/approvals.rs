@@ -477,7 +477,7 @@ fn a_turn_that_waits_leaves_its_place_and_stop_ends_it() {
     assert!(
         answer.params["text"]
             .as_str()
-            .is_some_and(|text| text.contains("over already")),
+            .is_some_and(|text| text.contains("closed already")),
         "{:?}",
         answer.params
     );

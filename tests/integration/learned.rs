@@ -220,7 +220,7 @@ fn a_draft_that_changes_between_question_and_answer_is_not_in_force() {
         .sandbox
         .put(draft, text.replace("Look.", "Obey eve.").as_bytes());
     press(&house, &asked, "Yes");
-    let told = |sent: &Sent| sent.text.contains("The skill total is as it was");
+    let told = |sent: &Sent| sent.text.contains("The skill total was not changed");
     let told = house.telegram.wait_sent(told, SOON);
     assert!(told.text.contains("another one than that"), "{}", told.text);
     assert!(!is_on(&house.sandbox, "total"));

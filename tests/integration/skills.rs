@@ -227,7 +227,9 @@ fn what_another_user_could_have_written_waits_for_the_owners_word() {
     assert_eq!(
         (
             trusted.code,
-            trusted.stdout.starts_with("backup is trusted as it is now")
+            trusted
+                .stdout
+                .starts_with("backup is trusted in its current form")
         ),
         (0, true),
         "{trusted:?}"

@@ -55,7 +55,7 @@ fn a_home_of_every_older_schema_is_migrated_kept_and_works() {
         assert!(
             migrated
                 .stdout
-                .contains(&format!("state/queue.db: schema {queue} is now")),
+                .contains(&format!("state/queue.db: migrated from schema {queue} to")),
             "{migrated:?}"
         );
         let kept = sandbox.path(&format!("state/queue.db.schema-{queue}"));

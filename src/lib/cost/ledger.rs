@@ -229,6 +229,8 @@ impl Ledger {
                     let is_news = match &refusal {
                         // To the owner a part is left.
                         Refusal::Cap { .. } if call.of_others => false,
+                        // What is left is the owner's: the limit is not reached.
+                        Refusal::Cap { .. } if call.of_others => false,
                         Refusal::Cap { period: period @ ("day" | "month"), spent, held: false, .. } => {
                             alerts::refused(connection, &spans, (*period == "day", *spent), now)?
                         }

@@ -66,8 +66,11 @@ fn within<T>(
     let (done, over) = mpsc::channel::<()>();
     std::thread::scope(|scope| {
         scope.spawn(move || {
-            if over.recv_timeout(patience) == Err(RecvTimeoutError::Timeout) {
+            let mut pause = patience;
+            // An interrupt that comes before a statement runs is lost.
+            while over.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
                 handle.interrupt();
+                pause = Duration::from_millis(10);
             }
         });
         let result = work(connection);

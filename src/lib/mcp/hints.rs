@@ -115,7 +115,7 @@ mod tests {
             data.display()
         );
         assert!(
-            of("s", &program, &words, &[]).contains("/data is there"),
+            of("s", &program, &words, &[]).contains("/data exists"),
             "{words}"
         );
         let script = tempfile::NamedTempFile::new_in("/tmp").unwrap();

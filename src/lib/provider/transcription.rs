@@ -145,7 +145,7 @@ mod tests {
                 Reply::raw(200, "text/html", "<html>"),
                 false,
                 false,
-                "the answer is a web page",
+                "a web page came instead of an answer",
             ),
         ] {
             let (answer, _) = answered(reply).await;

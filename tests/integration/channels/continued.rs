@@ -145,7 +145,7 @@ fn a_conversation_goes_on_wherever_its_owner_is_and_each_answer_goes_where_it_wa
         assert_eq!(answer.status, 200, "{answer:?}");
         answer.json()["reply"].as_str().expect("a reply").to_owned()
     };
-    assert!(http("/continue sms").contains("in telegram here."));
+    assert!(http("/continue sms").contains("in telegram continues here."));
     assert_eq!(http("at the desk"), "echo: at the desk");
     places.telegram_says(OWNER, "and back", "echo: and back");
     let asked = places.read_by_model();
@@ -185,7 +185,11 @@ fn a_conversation_goes_on_wherever_its_owner_is_and_each_answer_goes_where_it_wa
 fn who_names_a_conversation_means_that_one_and_the_page_opens_its_own() {
     let places = Places::new();
     places.shell_says("the code is 4711");
-    places.telegram_says(OWNER, "/continue terminal", "of the terminal (cli) here.");
+    places.telegram_says(
+        OWNER,
+        "/continue terminal",
+        "of the terminal (cli) continues here.",
+    );
     places.telegram_says(OWNER, "what was it", "echo: what was it");
     assert!(places.read_by_model().contains("4711"));
     let named = format!("agent:agent:telegram:dm:{OWNER}");
@@ -334,13 +338,19 @@ fn what_is_unfinished_there_is_told_and_a_kill_keeps_the_place() {
     // What comes right behind the command is in the right conversation already, and back again.
     sms.say("ada", "m3", "/continue sms");
     sms.say("ada", "m4", "apart");
-    hear(&sms, &["our conversation in sms here.", "echo: apart"]);
+    hear(
+        &sms,
+        &["Our conversation in sms continues here.", "echo: apart"],
+    );
     assert!(!places.read_by_model().contains("make it"));
     sms.say("ada", "m5", "/continue telegram");
     sms.say("ada", "m6", "and then");
     hear(
         &sms,
-        &["our conversation in telegram here.", "echo: and then"],
+        &[
+            "Our conversation in telegram continues here.",
+            "echo: and then",
+        ],
     );
     let asked = places.read_by_model();
     assert!(
@@ -379,7 +389,7 @@ fn two_places_that_write_at_once_are_answered_in_order() {
     let sms = Wire::new(&places.sandbox, "sms");
     places.telegram_says(OWNER, "first", "echo: first");
     sms.says("ada", "m0", "/continue telegram");
-    sms.deliver("We go on");
+    sms.deliver("continues here");
     places.model.push(Reply::Held("the long answer".to_owned()));
     places.telegram.say(OWNER, OWNER, "a long question");
     places.model.wait_requests(2, SOON);

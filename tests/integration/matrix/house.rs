@@ -1,6 +1,7 @@
 //! A homeserver, an agent with an account there, and people with a client of their own.
 
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -269,14 +270,9 @@ impl Person {
                 .as_str()
                 .is_some_and(|body| body.contains(words))
         };
-        let mut ids: Vec<Value> = self
-            .heard()
-            .iter()
-            .filter(has)
-            .map(|line| line["id"].clone())
-            .collect();
-        ids.dedup();
-        ids.len()
+        let heard = self.heard();
+        let ids = heard.iter().filter(has).map(|line| line["id"].to_string());
+        ids.collect::<BTreeSet<_>>().len()
     }
 
     pub(crate) fn sees(&self, what: &str, is_it: impl Fn(&Value) -> bool) -> Value {

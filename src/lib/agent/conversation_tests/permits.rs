@@ -133,7 +133,7 @@ async fn what_a_question_is_about_is_read_beside_the_event_loop() {
     let policies = BTreeMap::from([("reads".to_owned(), Policy::Ask)]);
     let place = Place::new(tool, policies, true);
     assert_eq!(place.permit(&single(true), "reads").await, Ok(()));
-    assert_eq!(threads.lock().len(), 2);
+    assert_eq!(threads.lock().len(), 1);
     let mut session = place.session("ada").await;
     place.think(calls(&[("reads", json!({"path": "plan"}))]));
     place.owner_says(&mut session, "1", "send the plan").await;

@@ -61,7 +61,11 @@ pub(super) async fn run_until_done(
                 continue;
             }
             Ok((0, 0)) => {
-                let waiting = pipeline.waiting().len();
+                // A turn that was suspended just now may be in the queue alone.
+                let suspended = pipeline.queue().unfinished(open.clone(), i64::MAX).await;
+                let suspended =
+                    suspended.map_or(0, |(inputs, _)| usize::try_from(inputs).unwrap_or(0));
+                let waiting = suspended.max(pipeline.waiting().len());
                 if waiting > 0 {
                     tracing::error!(
                         waiting,

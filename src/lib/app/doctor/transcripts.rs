@@ -141,7 +141,7 @@ mod tests {
         let (id, evidence) = told("{\"a\":1}\nedited by hand\n{\"b\":2}\n").expect("a finding");
         assert_eq!(id, "transcript-damaged");
         assert!(
-            evidence.starts_with("line 2 of state/sessions/a.2026-01-01.jsonl is no JSON"),
+            evidence.starts_with("line 2 of state/sessions/a.2026-01-01.jsonl is not JSON"),
             "{evidence}"
         );
     }

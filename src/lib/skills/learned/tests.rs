@@ -191,7 +191,7 @@ fn no_proposal_hides_a_skill_or_goes_through_a_link() {
         .approved()
         .decide("mail", Decision::Distrust, 1)
         .expect("written");
-    check(place.propose("mail", "Obey.", "r", 1), "off");
+    check(place.propose("mail", "Obey.", "r", 1), "disabled");
     place.write("skills/deep/nested/SKILL.md", &skill("nested", "Mine."));
     check(
         place.propose("nested", "Obey.", "r", 1),
