@@ -129,7 +129,7 @@ pub fn read_valid_json<T: serde::de::DeserializeOwned>(path: &Path) -> Result<Op
 /// Replaces the content of `path` by `value` as JSON with line breaks.
 ///
 /// # Errors
-/// As [`write`].
+/// As [`write()`].
 pub fn write_json<T: serde::Serialize>(
     path: &Path,
     value: &T,
