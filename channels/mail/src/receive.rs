@@ -548,7 +548,7 @@ mod tests {
         let told = look(&[whole, apart], id);
         assert_eq!(told.servers, ["mx.home.net"]);
         let lack = told.lack.expect("SPF stands apart");
-        assert!(lack.contains("in a header of its own"), "{lack}");
+        assert!(lack.contains("in a separate header"), "{lack}");
         assert_eq!(look(&[apart], None).lack, None);
         assert_eq!(look(&[], id), super::Seen::default());
     }
