@@ -138,7 +138,7 @@ async fn what_a_question_is_about_is_read_beside_the_event_loop() {
     place.think(calls(&[("reads", json!({"path": "plan"}))]));
     place.owner_says(&mut session, "1", "send the plan").await;
     assert_eq!(place.ran.lock().len(), 1);
-    assert_eq!(threads.lock().len(), 5);
+    assert_eq!(threads.lock().len(), 4);
     // One thread runs all tasks of this test.
     let own = std::thread::current().id();
     assert!(!threads.lock().contains(&own));
