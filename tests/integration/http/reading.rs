@@ -131,7 +131,11 @@ fn memory_and_facts_are_searched_shown_explained_and_forgotten() {
     api.sandbox
         .put("workspace/memory/2026-05-04.md", note.as_bytes());
     assert_eq!(api.sandbox.run("agent-index", &[], "").code, 0);
-    let found = api.get("/api/v1/search?q=canary-boat&k=3").json();
+    // Where the daemon was at it already, it is the daemon that ends it.
+    let found = wait_for("the note to be indexed", SOON, || {
+        let found = api.get("/api/v1/search?q=canary-boat&k=3").json();
+        (!names(&found, "results", "path").is_empty()).then_some(found)
+    });
     let shell = api.sandbox.run(
         "agent-index",
         &["search", "canary-boat", "-k", "3", "--json"],
