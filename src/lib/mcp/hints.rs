@@ -121,7 +121,7 @@ mod tests {
         let script = tempfile::NamedTempFile::new_in("/tmp").unwrap();
         let words = format!("can't open file '{}'", script.path().display());
         assert!(
-            of("s", &program, &words, &[]).contains(" is there"),
+            of("s", &program, &words, &[]).contains(" exists, but"),
             "{words}"
         );
         for words in [
