@@ -344,7 +344,7 @@ impl Said {
             )),
             None => without_words(&words, files.count == 0),
         };
-        // What says whose words are which falls out of no limit.
+        // The file with the whole text tells who wrote what: it keeps its place whatever the limit.
         let whole = words.cut();
         let most = MAX_FILES - usize::from(whole.is_some());
         let has_others = words.has_others(is_first) || files.left_out_count > 0;

@@ -227,8 +227,6 @@ impl Ledger {
                     held.extend(running.lock().clone());
                     let refusal = judged(refusal, &call, &held, (now, zone));
                     let is_news = match &refusal {
-                        // To the owner a part is left.
-                        Refusal::Cap { .. } if call.of_others => false,
                         // What is left is the owner's: the limit is not reached.
                         Refusal::Cap { .. } if call.of_others => false,
                         Refusal::Cap { period: period @ ("day" | "month"), spent, held: false, .. } => {

@@ -396,7 +396,7 @@ fn without_sentences<'a>(
     (kept, gone)
 }
 
-/// Returns the tombstone of an event whose words are erased: its number, time and run. A summary keeps its place in the
+/// Returns the tombstone of an event whose text is erased: its number, time and run. A summary keeps its place in the
 /// conversation, and what a turn began with what has none of the words.
 fn tombstone(line: &[u8], words: &Words) -> Vec<u8> {
     let Ok(mut event) = serde_json::from_slice::<Value>(line) else {

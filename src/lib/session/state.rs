@@ -287,7 +287,7 @@ impl State {
             ..
         } = compaction;
         let gone = |entry: &Entry| entry.seq < *kept_from && Some(entry.seq) != *question;
-        // Whose words are in what is summarized are in the summary.
+        // A summary of untrusted messages is untrusted.
         let foreign = self
             .entries
             .iter()

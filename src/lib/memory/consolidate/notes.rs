@@ -63,7 +63,7 @@ pub(super) fn statements(file: &Candidate, bytes: &[u8]) -> Vec<Statement> {
     claims.into_iter().map(statement).collect()
 }
 
-/// Returns those of `stated` whose words are still in the file.
+/// Returns those of `stated` whose text is still in the file.
 pub(super) fn left_of(mut stated: Vec<Statement>, bytes: &[u8]) -> Vec<Statement> {
     let text = crate::text::one_line(&sources::text_of(bytes));
     stated.retain(|one| text.contains(one.quote.trim_end_matches('…')));

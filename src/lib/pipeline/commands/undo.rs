@@ -15,7 +15,7 @@ const NAMED: usize = 5;
 /// Files of a run that are named there.
 const FILES: usize = 3;
 
-/// What came of the search for what is meant.
+/// The result of the search for the run to undo.
 enum Meant {
     /// This run; `None` when none changed files.
     Run(Option<String>),

@@ -24,7 +24,7 @@ pub enum Refusal {
 }
 
 impl Pipeline {
-    /// Takes a request in, whose words have this digest: when it returns, the request is on disk, or was
+    /// Takes a request in, whose content has this digest: when it returns, the request is on disk, or was
     /// before.
     ///
     /// # Errors
