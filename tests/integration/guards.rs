@@ -1,6 +1,6 @@
 //! What keeps a turn from running away, and what it says of its deeds.
 
-use std::time::Duration;
+use std::{fs, time::Duration};
 
 use serde_json::{Value, json};
 
@@ -238,7 +238,7 @@ fn a_call_that_is_cut_off_again_and_again_ends_the_turn() {
 #[test]
 fn a_secret_in_the_owners_words_stays_out_of_requests_until_they_insist() {
     let (model, sandbox) = Sandbox::with_model();
-    let _daemon = sandbox.ready();
+    let daemon = sandbox.ready();
     let key = "sk-proj-canary0123456789abcdef";
     let said = format!("keep {key} for me, and 4111 1111 1111 1111");
     let answer = sandbox.send(&["--wait", &said]);
@@ -248,6 +248,13 @@ fn a_secret_in_the_owners_words_stays_out_of_requests_until_they_insist() {
         !sent.contains("canary0123") && !sent.contains("4111") && sent.contains("a card number"),
         "{sent}"
     );
+    assert_eq!(daemon.term(), 0);
+    sandbox.empty_log("queue");
+    let stored = fs::read(sandbox.path("state/queue.db")).expect("a queue");
+    let stored = String::from_utf8_lossy(&stored);
+    assert!(stored.contains("a card number"), "the message without them");
+    assert!(!stored.contains("canary0123") && !stored.contains("4111 1111"));
+    let _daemon = sandbox.ready();
     let answer = sandbox.send(&["--wait", &format!("/allow-secret {said}")]);
     assert!(!answer.stdout.contains("/allow-secret"), "{answer:?}");
     let sent = model.requests().pop().expect("a request").to_string();

@@ -21,6 +21,7 @@ use crate::control::replies::{Reply, STOPPED};
 use crate::db;
 use crate::db::Statements;
 use crate::message::{Envelope, Route, SessionKey, Source, Task};
+use crate::secret;
 
 /// An input that was received and is not yet recorded, with its deduplication key.
 #[derive(Debug, Clone)]
@@ -150,6 +151,8 @@ pub struct Finish {
     pub tainted: bool,
     /// The plan that answers it.
     pub tasks: Vec<NewTask>,
+    /// Inputs without what was kept out of them: they replace the stored ones.
+    pub rewritten: Vec<Envelope>,
 }
 
 /// What a finish leads to.
@@ -504,6 +507,7 @@ impl Store {
                     run = run.or(ended);
                 }
                 let (Some(run_id), Some(first)) = (run, finish.inbox_ids.first()) else { return Ok(None) };
+                rewrite(connection, &finish.rewritten)?;
                 if let Some((session, note)) = &finish.note {
                     context_notes::insert(connection, session, note)?;
                 }
@@ -525,6 +529,20 @@ impl Store {
             })
             .await
     }
+}
+
+/// Replaces stored inputs, so that nothing of the old ones is left in the pages of the file.
+fn rewrite(connection: &Connection, envelopes: &[Envelope]) -> rusqlite::Result<()> {
+    if envelopes.is_empty() {
+        return Ok(());
+    }
+    connection.execute_batch("PRAGMA secure_delete=ON")?;
+    let rewritten = envelopes.iter().try_for_each(|envelope| {
+        let sql = "UPDATE inbox SET envelope = ?2 WHERE id = ?1";
+        connection.run(sql, (&envelope.id, to_json(envelope)?))
+    });
+    connection.execute_batch("PRAGMA secure_delete=OFF")?;
+    rewritten
 }
 
 /// Returns the newest row and when it was received; zeros when there is none.
@@ -600,7 +618,12 @@ fn is_changed(
         ),
         |row| json(row, 0),
     )?;
-    Ok(before.is_none_or(|before| before.text != envelope.text || before.kind != envelope.kind))
+    let is_same = |before: &Envelope| {
+        before.kind == envelope.kind
+            && (before.text == envelope.text
+                || secret::withhold(&envelope.text).is_some_and(|kept| before.text == kept))
+    };
+    Ok(!before.as_ref().is_some_and(is_same))
 }
 
 /// What is not answered yet.

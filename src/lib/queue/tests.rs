@@ -56,6 +56,7 @@ fn finish(id: &str, texts: &[&str]) -> Finish {
         subagent: None,
         tainted: false,
         tasks: Vec::new(),
+        rewritten: Vec::new(),
     }
 }
 

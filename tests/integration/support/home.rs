@@ -432,6 +432,16 @@ impl Sandbox {
         rows.unwrap_or_else(|why| panic!("{database}.db: {why}: {sql}"))
     }
 
+    /// Moves all of `state/<database>.db`, which nobody has open, out of its log into the file.
+    pub(crate) fn empty_log(&self, database: &str) {
+        let path = self.path(&format!("state/{database}.db"));
+        let connection = Connection::open(path).expect("a database");
+        let held: i64 = connection
+            .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))
+            .expect("all in the file");
+        assert_eq!(held, 0, "somebody has {database}.db open");
+    }
+
     fn try_query(
         &self,
         database: &str,

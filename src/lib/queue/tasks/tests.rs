@@ -67,6 +67,7 @@ impl Bench {
             subagent: None,
             tainted: false,
             tasks,
+            rewritten: Vec::new(),
         };
         self.store
             .finish(finish, now)
