@@ -236,6 +236,27 @@ fn a_call_that_is_cut_off_again_and_again_ends_the_turn() {
 }
 
 #[test]
+fn a_model_that_ends_without_a_word_is_asked_to_go_on_once() {
+    let house = House::new("");
+    let says = |words: &str| house.model.push(Reply::Text(words.to_owned()));
+    says("");
+    says("here it is");
+    assert_eq!(house.told("look it up")["reply"], "here it is");
+    assert_eq!(house.model.requests().len(), 2);
+    says("");
+    says("");
+    let told = house.told("and again");
+    assert!(
+        told["reply"]
+            .as_str()
+            .is_some_and(|reply| reply.contains("an empty answer")),
+        "{told}"
+    );
+    assert_eq!(house.model.requests().len(), 4);
+    assert_eq!(house.told("still there?")["reply"], "echo: still there?");
+}
+
+#[test]
 fn a_secret_in_the_owners_words_stays_out_of_requests_until_they_insist() {
     let (model, sandbox) = Sandbox::with_model();
     let daemon = sandbox.ready();

@@ -488,7 +488,8 @@ fn any_query_is_a_query() {
     put(
         &sandbox,
         "workspace/MEMORY.md",
-        "Собаки любят гулять. The well-known café \"Zoë's\" 🎉 is o'clock AND * NEAR(x).\n東京タワー\n",
+        "Собаки любят гулять. The well-known café \"Zoë's\" 🎉 is o'clock AND * NEAR(x).\n東京タワー\n\
+         내일 서울에서 집으로 간다.\nตลาดน้ำอยู่ไกล\n",
     );
     sync(&sandbox);
     for query in [
@@ -525,7 +526,8 @@ fn any_query_is_a_query() {
         assert_eq!((told.code, told.stderr.as_str()), (0, ""), "{query:?}");
         assert!(told.json()["results"].is_array(), "{query:?}");
     }
-    for query in ["\"CAFE\"", "собака", "🎉", "東京", "known well", "zoe"] {
+    let words = "\"CAFE\" собака 🎉 東京 京 서울 서울은 집 ตลาด zoe".split(' ');
+    for query in words.chain(["known well"]) {
         assert_eq!(results(&sandbox, query).len(), 1, "{query}");
     }
     let long = "word ".repeat(20_000);

@@ -4,12 +4,14 @@
 use super::turn_loop::{Break, Running};
 use super::turn_request::{Formed, Written};
 use crate::llm::Paid;
-use crate::message::{Block, Role, Step, StopReason, ToolCall};
+use crate::message::{Block, Role, Source, Step, StopReason, ToolCall};
 use crate::session::{Kind, Spoken};
 use crate::trust::Provenance;
 
-/// What a vendor that made a pause is told.
+/// What a model is told that made a pause, or whose answer was empty.
 const GO_ON: &str = "(go on)";
+/// What an empty answer to a heartbeat says.
+const NOTHING_TO_SAY: &str = "HEARTBEAT_OK";
 /// The answer that says nothing, in a form.
 const EMPTY_FORM: &str = "[]";
 /// The beginning of the message about an answer of the wrong form.
@@ -37,11 +39,27 @@ impl Running<'_> {
         )
     }
 
+    /// Returns whether the model is asked to go on after an empty answer: once a turn, and never for a heartbeat, to which no
+    /// answer says that there is nothing.
+    fn may_ask_again(&self, stop: StopReason) -> bool {
+        let state = self.session.state();
+        let since = state.turn.as_ref().map_or(0, |turn| turn.user_seq);
+        let was_asked = state
+            .entries
+            .iter()
+            .filter(|entry| entry.seq > since)
+            .any(|entry| entry.message.content == [Block::context(GO_ON)]);
+        stop != StopReason::MaxTokens
+            && self.order.source != Source::Heartbeat
+            && self.steps_left() > 1
+            && !was_asked
+    }
+
     /// Writes an answer down and runs what it asks for; returns the final words if these are.
     pub(super) async fn take_in(&mut self, paid: Paid) -> Result<Option<String>, Break> {
         let paid = self.without_untrusted_if_it_asks(paid).await?;
         let mut message = paid.response.message;
-        let stop = paid.response.stop;
+        let mut stop = paid.response.stop;
         let mut calls: Vec<ToolCall> = message.tool_calls().cloned().collect();
         let is_answer =
             calls.is_empty() && !matches!(stop, StopReason::Pause | StopReason::Refusal);
@@ -64,23 +82,13 @@ impl Running<'_> {
         });
         let words = message.plain_text();
         let is_formed = self.order.form.is_some() && stop != StopReason::Refusal;
-        let ours = match (words.trim().is_empty(), stop) {
-            // No words are silence where words are not the answer.
-            (true, _) if is_formed && calls.is_empty() && stop != StopReason::Pause => {
-                Some(EMPTY_FORM.to_owned())
-            }
-            (false, StopReason::MaxTokens) if is_formed => None,
-            _ if !calls.is_empty() || stop == StopReason::Pause => None,
-            (false, StopReason::MaxTokens) => {
-                Some(format!("{words}\n\n(cut off at the model's token limit)"))
-            }
-            (false, _) => None,
-            (true, StopReason::Refusal) => Some("The model declined to answer this.".to_owned()),
-            (true, _) => {
-                Some(self.earlier_words().unwrap_or_else(|| {
-                    "The model gave an empty answer. Please ask again.".to_owned()
-                }))
-            }
+        // Some models end their turn without a word after a tool, and go on when they are asked to.
+        if words.trim().is_empty() && is_answer && !is_formed && self.may_ask_again(stop) {
+            (message.content, stop) = (Vec::new(), StopReason::Pause);
+        }
+        let ours = match calls.is_empty() {
+            true => self.in_place_of(&words, stop, is_formed),
+            false => None,
         };
         let content = ours.map_or(message.content, |text| vec![Block::text(text)]);
         let provenance = self.provenance_of(&content);
@@ -112,6 +120,28 @@ impl Running<'_> {
         }
         self.session.append(vec![spoken], true).await?;
         Ok(Some(self.last_words()))
+    }
+
+    /// Returns what is said in place of the last answer of a turn, if its own words cannot be.
+    fn in_place_of(&self, words: &str, stop: StopReason, is_formed: bool) -> Option<String> {
+        Some(match (words.trim().is_empty(), stop) {
+            (_, StopReason::Pause) => return None,
+            // No words are silence where words are not the answer.
+            (true, _) if is_formed => EMPTY_FORM.to_owned(),
+            (false, StopReason::MaxTokens) if !is_formed => {
+                format!("{words}\n\n(cut off at the model's token limit)")
+            }
+            (false, _) => return None,
+            (true, StopReason::Refusal) => "The model declined to answer this.".to_owned(),
+            (true, _) if self.order.source == Source::Heartbeat => NOTHING_TO_SAY.to_owned(),
+            (true, StopReason::MaxTokens) => {
+                "The model reached its token limit (`max_tokens` of its provider) before it wrote an answer."
+                    .to_owned()
+            }
+            (true, _) => self
+                .earlier_words()
+                .unwrap_or_else(|| "The model gave an empty answer. Please ask again.".to_owned()),
+        })
     }
 
     /// The final answer that is in the transcript, with what is before the pauses in it.

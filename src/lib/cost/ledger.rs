@@ -156,6 +156,11 @@ impl Ledger {
         })
     }
 
+    /// Completes the file of the database before the process ends, see [`db::Writer::checkpoint`].
+    pub async fn checkpoint(&self) {
+        self.writer.checkpoint().await;
+    }
+
     /// Waits until the database is damaged beyond use, see [`db::Writer::lost`].
     pub async fn lost(&self) {
         self.writer.lost().await;

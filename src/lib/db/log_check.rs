@@ -1,5 +1,6 @@
 //! Checks the write-ahead log of a database. SQLite reads it up to the first damaged frame and silently drops the rest
-//! (sqlite.org/fileformat2.html, "The Write-Ahead Log"), so it is checked before the database is opened.
+//! (sqlite.org/fileformat2.html, "The Write-Ahead Log"), so it is checked before the database is opened. Also the checkpoint
+//! that empties it.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read};

@@ -179,6 +179,18 @@ impl Writer {
         result
     }
 
+    /// Moves the log into the file when all is written, unless another program reads it. The last connection does so when it is
+    /// closed, but the process may end before its thread.
+    pub async fn checkpoint(&self) {
+        let checkpoint = |connection: &Connection| {
+            connection.busy_timeout(Duration::ZERO)?;
+            connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
+        };
+        if let Err(error) = self.read(checkpoint).await {
+            tracing::debug!(%error, "the log of a database stays for the next start");
+        }
+    }
+
     /// Returns true while another program holds the database, so that nothing can be written: the last commit was given up, or the
     /// one that runs has waited for 10 s.
     pub fn is_held(&self) -> bool {

@@ -1,8 +1,9 @@
 //! Splits text into comparable words: without case and accents, with irregular forms and endings normalized (`Bought` and
 //! `buying` are `buy`).
 //!
-//! The stem is Porter's for Latin letters, Snowball's for Cyrillic, Greek and Arabic. Scripts without
-//! spaces (Chinese, Japanese) give pairs of letters, emoji a word each.
+//! The stem is Porter's for Latin letters, Snowball's for Cyrillic, Greek and Arabic. Scripts without spaces (Chinese,
+//! Japanese, Thai, Lao, Khmer, Burmese) give pairs of letters, and so does Korean, whose words take their endings without a
+//! space. What is indexed gives these letters also alone, so that a word of one letter is found. Emoji are a word each.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
@@ -15,7 +16,7 @@ use unicode_normalization::char::{decompose_canonical, is_combining_mark};
 use super::stop_words;
 
 /// Raised when the same text no longer gives the same words: then everything is indexed again.
-pub(crate) const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 2;
 /// Longer ones (keys, data) are cut: nobody types them.
 const MAX_LETTERS: usize = 40;
 /// What is remembered of words seen; a book has fewer.
@@ -75,10 +76,10 @@ impl Words {
         }
     }
 
-    /// Returns the words of `text` in order.
+    /// Returns the words of `text`, which is searched, in order.
     pub(crate) fn of(&mut self, text: &str) -> Vec<Word> {
         let mut words = Vec::new();
-        each_word(text, |word| words.push(self.stem(word)));
+        split(text, Letters::Also, |word| words.push(self.stem(word)));
         words
     }
 
@@ -153,8 +154,19 @@ impl Words {
     }
 }
 
+/// Whether letters of scripts that give pairs are words, too, where there is a pair.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Letters {
+    Also,
+    InPairs,
+}
+
 /// Gives `each` the words of `text` as they are there, folded.
-pub(crate) fn each_word(text: &str, mut each: impl FnMut(&str)) {
+pub(crate) fn each_word(text: &str, each: impl FnMut(&str)) {
+    split(text, Letters::InPairs, each);
+}
+
+fn split(text: &str, single: Letters, mut each: impl FnMut(&str)) {
     if text.is_ascii() {
         return each_ascii_word(text, each);
     }
@@ -167,7 +179,7 @@ pub(crate) fn each_word(text: &str, mut each: impl FnMut(&str)) {
             unspaced.push(c);
             return;
         }
-        end_unspaced(&mut unspaced, &mut each);
+        end_unspaced(&mut unspaced, single, &mut each);
         if c.is_alphanumeric() || (letters > 0 && is_combining_mark(c)) {
             if letters < MAX_LETTERS {
                 word.push(c);
@@ -214,13 +226,14 @@ fn end(word: &mut String, letters: &mut usize, each: &mut impl FnMut(&str)) {
     }
 }
 
-fn end_unspaced(letters: &mut Vec<char>, each: &mut impl FnMut(&str)) {
-    match letters.as_slice() {
-        [] => return,
-        [one] => each(one.encode_utf8(&mut [0; 4])),
-        many => many
-            .windows(2)
-            .for_each(|pair| each(&pair.iter().collect::<String>())),
+fn end_unspaced(letters: &mut Vec<char>, single: Letters, each: &mut impl FnMut(&str)) {
+    for pair in letters.windows(2) {
+        each(&pair.iter().collect::<String>());
+    }
+    if letters.len() == 1 || single == Letters::Also {
+        for letter in letters.iter().filter(|letter| letter.is_alphanumeric()) {
+            each(letter.encode_utf8(&mut [0; 4]));
+        }
     }
     letters.clear();
 }
@@ -238,9 +251,11 @@ fn plain(c: char) -> char {
     base
 }
 
-/// Scripts that put no space between words.
+/// Scripts that put no space between words or before endings.
 fn is_unspaced(c: char) -> bool {
-    matches!(c, '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{4dbf}' | '\u{4e00}'..='\u{9fff}' | '\u{f900}'..='\u{faff}' | '\u{20000}'..='\u{3ffff}')
+    matches!(c, '\u{e01}'..='\u{e4e}' | '\u{e81}'..='\u{ece}' | '\u{edc}'..='\u{edf}'
+        | '\u{1000}'..='\u{103f}' | '\u{1050}'..='\u{108f}' | '\u{1780}'..='\u{17d3}' | '\u{ac00}'..='\u{d7af}'
+        | '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{4dbf}' | '\u{4e00}'..='\u{9fff}' | '\u{f900}'..='\u{faff}' | '\u{20000}'..='\u{3ffff}')
 }
 
 fn is_picture(c: char) -> bool {
@@ -305,8 +320,9 @@ mod tests {
         check("well-known o'clock don't", "well know o clock don t");
         check("2023-05-08 v1.2", "2023 05 08 v1 2");
         check("собаки собака", "собак собак");
-        check("東京タワー x", "東京 京タ タワ ワー x");
+        check("東京タワー x", "東京 京タ タワ ワー 東 京 タ ワ ー x");
         check("東", "東");
+        check("서울에서 집", "서울 울에 에서 서 울 에 서 집");
         check("🎉 party👨‍👩‍👧", "🎉 parti 👨 👩 👧");
         check("co\u{ad}operate", "cooper");
         check("\"'*()-^:{} \t", "");
@@ -325,6 +341,9 @@ mod tests {
         check("When did I buy the new car, and which car?", "buy new car");
         check("to be or not to be", "to be or not");
         check("Was kostet eine Wohnung?", "kostet wohnung");
+        check("東京タワー", "東京 京タ タワ ワー");
+        check("집", "집");
+        check("ตลาด", "ตล ลา าด");
         check("", "");
     }
 

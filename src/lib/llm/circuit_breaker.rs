@@ -1,4 +1,4 @@
-//! The circuit breakers of all providers: all calls share the knowledge of which are down. While one is down, one call at a
+//! A circuit breaker for each provider: all calls share the knowledge of which are down. While one is down, one call at a
 //! time tests whether it is back.
 //!
 //! ```text

@@ -342,7 +342,7 @@ impl Client {
         again().await
     }
 
-    /// Makes one paid call: reserved before, settled after. Returns the answer and how long it took.
+    /// Makes one paid call, with its timeout: reserved before, settled after. Returns the answer and how long it took.
     async fn metered<T>(
         &self,
         call: NewCall,

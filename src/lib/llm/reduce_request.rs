@@ -1,4 +1,4 @@
-//! The reduced request: leaves out parts of a conversation that do not fit a model, or that its server refused.
+//! The reduced request: leaves out parts of a conversation that do not fit a model, or that its server refused (quarantine).
 
 use parking_lot::Mutex;
 use std::borrow::Cow;

@@ -18,8 +18,8 @@ mod persist;
 mod plan;
 mod schedule;
 mod skills;
+mod start_subagent;
 mod stickers;
-mod subagents;
 mod suspend;
 mod turn;
 

@@ -5,11 +5,11 @@
 //! the transcript as it was sent.
 
 mod attachment_label;
-mod budget;
 mod carry_over;
 mod file_checks;
 mod prompt_files;
 mod system_prompt;
+mod window_share;
 
 pub use attachment_label::Label;
 pub use carry_over::{carried, pinned};

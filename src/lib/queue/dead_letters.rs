@@ -1,4 +1,4 @@
-//! Dead letters, messages that were given up: retried, or dropped. Each is an input, `in-<seq>` or its id, or a part, `out-<row>`.
+//! Dead letters, messages that were given up: a dead letter is retried, or dropped. Each is an input, `in-<seq>` or its id, or a part, `out-<row>`.
 
 use rusqlite::Connection;
 

@@ -1,4 +1,5 @@
-//! Deduplication of inputs: the keys of accepted and refused inputs are stored, so that a repeated input has no effect.
+//! Deduplication of inputs, which makes accepting them idempotent: the keys of accepted and refused inputs are stored, so that a
+//! repeated input has no effect.
 
 use rusqlite::Connection;
 

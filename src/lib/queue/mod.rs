@@ -19,9 +19,9 @@
 
 mod after_takeover;
 mod approvals;
-mod chats;
 mod context_notes;
 mod continued_conversations;
+mod conversation_by_answers;
 mod crash_count;
 mod dead_letters;
 mod dedup;
@@ -43,9 +43,9 @@ pub use approvals::{
     BESIDE_TURNS, Decided, PATIENCE_MS, PlainWord, PutDown, Request, Shown, Standing, Written,
     approvals, ending,
 };
-pub use chats::Exchange;
 pub use context_notes::{Heard, Note};
 pub use continued_conversations::{conversation_of, places};
+pub use conversation_by_answers::Exchange;
 pub use crash_count::Deaths;
 pub use dead_letters::Which;
 pub use dedup::{Known, command_key};
@@ -106,6 +106,11 @@ impl Store {
         Ok(Self {
             writer: db::Writer::over(schema::open(path)?, path)?,
         })
+    }
+
+    /// Completes the file of the database before the process ends, see [`db::Writer::checkpoint`].
+    pub async fn checkpoint(&self) {
+        self.writer.checkpoint().await;
     }
 
     /// Waits until the database is damaged beyond use, see [`db::Writer::lost`].

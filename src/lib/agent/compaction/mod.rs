@@ -37,6 +37,8 @@ const FEWEST: usize = 4;
 const GROWN: u64 = 10;
 /// As many conversations without a summary are remembered; then it starts over.
 const REMEMBERED: usize = 1_000;
+/// A summary of fewer letters ("OK.", "…") is none.
+const SAYS_SOMETHING: usize = 4;
 /// A compaction that leaves more than this share of the messages is none (specification §11: it must shrink by 20 %).
 const SHRUNK: f64 = 0.8;
 /// Characters of the blocks that are cut when nothing else helps: at first at least, and at last.
@@ -590,10 +592,10 @@ impl Running<'_> {
             Ok(Ok(paid)) => {
                 let text = paid.response.message.plain_text();
                 let text = text::head_and_tail(text.trim(), longest, 70);
-                if text.is_empty() {
-                    never("the model's summary was empty")
-                } else {
-                    Ok(text)
+                let letters = text.chars().filter(|letter| letter.is_alphanumeric());
+                match letters.take(SAYS_SOMETHING).count() == SAYS_SOMETHING {
+                    true => Ok(text),
+                    false => never("the model's summary says nothing"),
                 }
             }
             Ok(Err(error)) => Err(error.into()),

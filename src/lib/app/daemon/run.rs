@@ -308,6 +308,8 @@ impl Daemon {
         if !matches!(flushed.await, Ok(true)) {
             tracing::warn!("the last entries of the audit log may not be on disk");
         }
+        self.pipeline.queue().checkpoint().await;
+        self.kept.ledger.checkpoint().await;
     }
 
     fn dump_status(&self) {

@@ -1,4 +1,4 @@
-//! `/stop`: cancels running and waiting turns: of one conversation, of all, or of one message.
+//! To cancel (`/stop`): ends running and waiting turns, of one conversation, of all, or of one message.
 
 use std::collections::HashSet;
 use std::sync::Arc;

@@ -25,7 +25,7 @@ use crate::pipeline::plan::instructions::PlanForm;
 use crate::pipeline::schedule::debounce::TurnInputs;
 use crate::pipeline::schedule::renew_session::Fresh;
 use crate::pipeline::schedule::slots::Handle;
-use crate::pipeline::subagents::Sending;
+use crate::pipeline::start_subagent::Sending;
 use crate::pipeline::suspend::Denied;
 use crate::pipeline::{Live, Pipeline, Run};
 use crate::prompt::Section;

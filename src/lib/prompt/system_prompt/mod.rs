@@ -5,8 +5,8 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::budget;
-use super::budget::{Body, Cut, Piece};
+use super::window_share;
+use super::window_share::{Body, Cut, Piece};
 use crate::config::{Config, Home, Model, Models};
 use crate::message::{Envelope, Source};
 use crate::prompt::prompt_files::load::MAX_CHARS;
@@ -111,7 +111,7 @@ impl Sources {
         }
         let mut cut = Vec::new();
         if let Some(model) = model
-            && let Some(found) = budget::fit(&mut pieces, window(models, &model))
+            && let Some(found) = window_share::fit(&mut pieces, window(models, &model))
         {
             self.tell(&model, &found);
             cut = found.names;
@@ -146,7 +146,7 @@ impl Sources {
 
     /// Returns what is cut of the most that a turn for `model` can have.
     pub(super) fn cut(&self, config: &Config, models: &Models, model: &Model) -> Option<Cut> {
-        budget::fit(
+        window_share::fit(
             &mut self.pieces(config, Some(model), "full", true),
             window(models, model),
         )

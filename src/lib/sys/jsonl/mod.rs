@@ -3,7 +3,7 @@
 //! A crash can leave a torn last line; it is cut before the next append, and readers stop at it.
 //! A failed append (full disk) is taken back, so that the next line never joins a half one.
 
-mod tail;
+mod newest_lines;
 
 use std::convert::Infallible;
 use std::fs::{File, OpenOptions};
@@ -12,7 +12,7 @@ use std::ops::ControlFlow;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-pub use tail::{line_before, newest_lines};
+pub use newest_lines::{line_before, newest_lines};
 
 use super::Error;
 
