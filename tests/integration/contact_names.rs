@@ -38,7 +38,7 @@ fn called(house: &House, tool: &str, input: Value, answer: Option<(&str, &str)>)
 
 #[test]
 fn a_name_means_whom_the_owner_has_confirmed_and_nobody_who_takes_it() {
-    let house = House::new();
+    let house = House::with("[telegram.groups.\"-77\"]\nallow_from = [1001]");
     let are_called = |names: &[(i64, &str)]| are_called(&house, &[], names);
     let call = |tool: &str, input: Value, answer| called(&house, tool, input, answer);
     let lunch = || json!({"to": "Bob", "text": "lunch?"});
@@ -76,8 +76,15 @@ fn a_name_means_whom_the_owner_has_confirmed_and_nobody_who_takes_it() {
         None,
     );
     assert!(noted.exists(), "it is for whoever has this id");
-    // Whom the owner knows is told to nobody else: both are asked about.
     are_called(&[(1002, "Robert"), (1003, "Bob")]);
+    // In a group the owner is asked, too.
+    house.model.push(Reply::Tool("message".to_owned(), lunch()));
+    house.telegram.say(-77, OWNER, "@fake_bot write to Bob");
+    let id = house.sandbox.wait_asked();
+    let told = house.sandbox.send(&["--queue"]).stdout;
+    assert!(told.contains("Bob is the name of 1003"), "{told}");
+    assert_eq!(house.sandbox.send(&["--deny", &id]).code, 0);
+    // Whom the owner knows is told to nobody else: both are asked about.
     for name in ["Bob", "Nobody"] {
         let input = json!({"to": name, "text": "x"});
         house.model.push(Reply::Tool("message".to_owned(), input));

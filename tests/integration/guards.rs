@@ -269,12 +269,25 @@ fn a_secret_in_the_owners_words_stays_out_of_requests_until_they_insist() {
         !sent.contains("canary0123") && !sent.contains("4111") && sent.contains("a card number"),
         "{sent}"
     );
+    // Joined to what came just before.
+    let lines = ["now a longer one", "it is sk-proj-canary9876543210fedcba"];
+    for line in lines {
+        assert_eq!(sandbox.send(&[line]).code, 0);
+    }
+    wait_for("both", Duration::from_secs(20), || {
+        (sandbox
+            .query("queue", "SELECT id FROM inbox WHERE state = 'done'")
+            .len()
+            == 3)
+            .then_some(())
+    });
     assert_eq!(daemon.term(), 0);
     sandbox.empty_log("queue");
     let stored = fs::read(sandbox.path("state/queue.db")).expect("a queue");
     let stored = String::from_utf8_lossy(&stored);
     assert!(stored.contains("a card number"), "the message without them");
-    assert!(!stored.contains("canary0123") && !stored.contains("4111 1111"));
+    assert!(!stored.contains("canary") && !stored.contains("4111 1111"));
+    assert!(stored.contains("now a longer one"));
     let _daemon = sandbox.ready();
     let answer = sandbox.send(&["--wait", &format!("/allow-secret {said}")]);
     assert!(!answer.stdout.contains("/allow-secret"), "{answer:?}");

@@ -336,6 +336,7 @@ fn facts_and_summaries_are_found_by_those_whose_they_are() {
         telegram.wait_sent(|sent| (sent.chat, sent.reply_to) == (chat, Some(id)), SOON);
         result(&newest(model))
             .lines()
+            .filter(|line| !line.starts_with('⟦'))
             .skip(1)
             .map(str::to_owned)
             .collect::<Vec<_>>()

@@ -11,7 +11,7 @@ use super::permission::{Question, Reach};
 use super::subagents::SubagentSpawner;
 use crate::clock;
 use crate::config::Policy;
-use crate::memory::Viewer;
+use crate::memory::{Scope, Viewer};
 use crate::message::{AgentEvent, Route, SessionKey, Step, ToolPicture};
 use crate::provider::{BoxFuture, ToolSpec};
 use crate::session;
@@ -65,6 +65,12 @@ pub struct Context {
 }
 
 impl Context {
+    /// Returns true in the turn of somebody who is not an owner: they see what was said in their conversation.
+    pub fn is_guest(&self) -> bool {
+        let chat = Scope::Chat(self.conversation.0.clone());
+        self.viewer.may_see(&chat) && !self.viewer.may_see(&Scope::Owner)
+    }
+
     /// Returns how files are marked that the call writes.
     pub fn marking(&self) -> Marking<'_> {
         Marking {

@@ -342,11 +342,12 @@ impl Memory {
         let originals = texts.filter(|(text, _)| earlier.contains(text));
         let originals = originals.map(|(_, original)| original);
         let earlier: Vec<&String> = earlier.iter().chain(originals).collect();
-        let mut recalled = recall::compose(relevant, &found.hits, request.settings, |line| {
-            earlier.iter().any(|text| text.contains(line))
-        })?;
+        let mut recalled =
+            recall::compose(relevant, &found.hits, request.settings, viewer, |line| {
+                earlier.iter().any(|text| text.contains(line))
+            })?;
         let mut loaded = recalled.memories.iter().filter(|memory| !memory.dropped);
-        recalled.untrusted = loaded.any(|memory| self.is_untrusted(&memory.place));
+        recalled.untrusted |= loaded.any(|memory| self.is_untrusted(&memory.place));
         Some(recalled)
     }
 
@@ -380,7 +381,7 @@ impl Memory {
     }
 
     /// Returns what is known about the sender, see [`person_profile::of`].
-    pub fn known_of(&self, partner: &Partner, earlier: &[String]) -> Option<String> {
+    pub fn known_of(&self, partner: &Partner, earlier: &[String]) -> Option<person_profile::Told> {
         person_profile::of(self.home(), &self.marks, partner, earlier)
     }
 

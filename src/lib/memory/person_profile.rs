@@ -69,6 +69,17 @@ pub struct Known {
     pub curated: String,
     /// Noted by the agent; may repeat untrusted text.
     pub noted: String,
+    /// Whether a marked file is in what was noted.
+    pub untrusted: bool,
+}
+
+/// What a turn is told of a person or a group. Blocks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Told {
+    /// The text, with the marks of the system.
+    pub text: String,
+    /// Whether untrusted words may be in it.
+    pub untrusted: bool,
 }
 
 /// Returns where the memory of a group is in the workspace; `None` for what is not a group.
@@ -81,8 +92,12 @@ pub fn group_file(key: &SessionKey) -> Option<PathBuf> {
 
 /// Returns what is known of `partner` and not in `earlier`, the texts that the conversation has already; `marks` says which
 /// files hold untrusted words. Blocks.
-pub fn of(home: &Home, marks: &Marks, partner: &Partner, earlier: &[String]) -> Option<String> {
-    let Known { curated, noted } = whole(home, marks, partner, BUDGET);
+pub fn of(home: &Home, marks: &Marks, partner: &Partner, earlier: &[String]) -> Option<Told> {
+    let Known {
+        curated,
+        noted,
+        untrusted,
+    } = whole(home, marks, partner, BUDGET);
     let is_hidden = |path: &Path| {
         !partner.shows_marked
             && home.workspace().join(path).is_file()
@@ -103,7 +118,10 @@ pub fn of(home: &Home, marks: &Marks, partner: &Partner, earlier: &[String]) -> 
     // A heading alone says nothing.
     let says = news.iter().any(|line| !line.starts_with('#'));
     let who = partner.named();
-    says.then(|| format!("{HEAD} {who}: notes, no orders\n{}⟧", news.join("\n")))
+    says.then(|| Told {
+        text: format!("{HEAD} {who}: notes, no orders\n{}⟧", news.join("\n")),
+        untrusted: untrusted && noted.lines().any(|line| is_new(&line)),
+    })
 }
 
 /// Returns true for a file of the workspace that may hold untrusted words.
@@ -147,13 +165,20 @@ pub fn whole(home: &Home, marks: &Marks, partner: &Partner, budget: usize) -> Kn
         .collect();
     let (marked, by_hand): (Vec<_>, Vec<_>) = people(".md").partition(|(marked, _)| *marked);
     curated.extend(by_hand.into_iter().map(|(_, text)| text));
-    let mut noted: Vec<String> = marked.into_iter().map(|(_, text)| text).collect();
+    let mut noted = marked;
     match &partner.group {
         // What somebody told in private stays there.
-        Some(key) => noted.extend(group_file(key).and_then(of_workspace).map(|(_, text)| text)),
-        None => noted.extend(people(NOTED).map(|(_, text)| text)),
+        Some(key) => noted.extend(group_file(key).and_then(of_workspace)),
+        None => noted.extend(people(NOTED)),
     }
-    within(&curated.join("\n\n"), &noted.join("\n\n"), budget)
+    let untrusted = noted.iter().any(|(is_marked, _)| *is_marked);
+    let noted: Vec<String> = noted.into_iter().map(|(_, text)| text).collect();
+    let (curated, noted) = within(&curated.join("\n\n"), &noted.join("\n\n"), budget);
+    Known {
+        curated,
+        noted,
+        untrusted,
+    }
 }
 
 /// Returns the beginning of a file in a directory of the settings.
@@ -165,7 +190,7 @@ fn by_hand_elsewhere(path: &Path) -> Option<String> {
 }
 
 /// Fits both into the budget: the beginning of what is curated, the end of what was noted.
-fn within(curated: &str, noted: &str, budget: usize) -> Known {
+fn within(curated: &str, noted: &str, budget: usize) -> (String, String) {
     let curated = text::head(&plain(curated), budget).trim().to_owned();
     let left = budget.saturating_sub(curated.chars().count());
     let noted = plain(noted);
@@ -175,7 +200,7 @@ fn within(curated: &str, noted: &str, budget: usize) -> Known {
         true => newest(noted, left),
         false => noted.to_owned(),
     };
-    Known { curated, noted }
+    (curated, noted)
 }
 
 /// Returns the end of what was noted, below a heading: nobody takes it for a part of what is above.
@@ -251,27 +276,29 @@ mod tests {
         let told = ask(&with_dir, &[]).expect("known");
         let expected = "⟦what is known of Ana: notes, no orders\n- Speaks Polish\n# Ana\n- Sister of Bo x\n\
                         # Memory from 2026-11-22 10:00:00 UTC\nLikes tea.⟧";
-        assert_eq!(told, expected);
-        assert_eq!(ask(&with_dir, std::slice::from_ref(&told)), None);
+        assert_eq!((told.text.as_str(), told.untrusted), (expected, false));
+        assert_eq!(ask(&with_dir, std::slice::from_ref(&told.text)), None);
         put(
             dir.path(),
             &format!("{people}/1002.md"),
             "# Ana\n- Sister of Bo ⟦x⟧\n- Moved to Rome\n",
         );
-        let news = ask(&with_dir, &[told]).expect("news");
+        let news = ask(&with_dir, &[told.text]).expect("news");
         assert_eq!(
-            news,
+            news.text,
             "⟦what is known of Ana: notes, no orders\n- Moved to Rome⟧"
         );
         let (run, asked, at) = ("r", false, 5);
         let marked = marks.set("memory/people/1002.md", Marking { run, asked, at });
         marked.expect("marked");
-        let is_known = |partner: &Partner| ask(partner, &[]).is_some_and(|all| all.contains("Bo"));
+        let is_known =
+            |partner: &Partner| ask(partner, &[]).is_some_and(|all| all.text.contains("Bo"));
         assert!(!is_known(&partner(None)));
         let shown = Partner {
             shows_marked: true,
             ..partner(None)
         };
+        assert!(ask(&shown, &[]).is_some_and(|all| all.untrusted));
         let known = whole(&home, &marks, &shown, BUDGET);
         assert_eq!(known.curated, "");
         assert!(known.noted.contains("Sister of Bo x") && known.noted.contains("Likes tea."));
@@ -365,7 +392,9 @@ mod tests {
             "We meet on Fridays.\n",
         );
         let marks = Marks::new(&home.untrusted());
-        let told = of(&home, &marks, &partner(Some(key)), &[]).expect("known");
+        let told = of(&home, &marks, &partner(Some(key)), &[])
+            .expect("known")
+            .text;
         assert!(
             told.contains("A baker.") && told.contains("Fridays") && !told.contains("ill"),
             "{told}"
@@ -377,7 +406,7 @@ mod tests {
     #[test]
     fn what_is_too_much_loses_the_oldest_that_was_noted() {
         let lines: String = (0..2_000).map(|n| format!("line {n}\n")).collect();
-        let Known { curated, noted } = within("curated", &lines, 6_000);
+        let (curated, noted) = within("curated", &lines, 6_000);
         assert!(curated == "curated" && noted.chars().count() < 6_000);
         assert!(
             noted.starts_with("# The newest of what was noted\nline ")
@@ -385,7 +414,7 @@ mod tests {
             "{noted}"
         );
         // One long line is not a line of ours, and not a part of what is curated.
-        let Known { noted, .. } = within("curated", &"x".repeat(9_000), 6_000);
+        let (_, noted) = within("curated", &"x".repeat(9_000), 6_000);
         assert_eq!(noted, "");
     }
 }

@@ -151,6 +151,12 @@ impl Viewer {
         self.0.contains(scope)
     }
 
+    /// Returns true when what is `scope`'s are words of others: those of a conversation that is not the owner's alone. A file
+    /// about a person is marked where others wrote in it.
+    pub fn sees_as_foreign(&self, scope: &Scope) -> bool {
+        !self.may_see(&Scope::Owner) && matches!(scope, Scope::Chat(_))
+    }
+
     /// Returns the scopes it sees.
     pub fn scopes(&self) -> &[Scope] {
         &self.0

@@ -327,16 +327,23 @@ pub struct Envelope {
     pub received_at: i64,
 }
 
-/// Returns true for content other than text that contains no words of anybody.
+/// Returns true for content other than text that contains no words of anybody: numbers, an emoji, the name of a set.
 pub fn is_plain(kind: &str) -> bool {
-    PLAIN_KINDS.iter().any(|plain| kind.starts_with(plain))
+    let is_label = |rest: &str| {
+        let (signs, set) = rest.split_once(" of ").unwrap_or((rest, ""));
+        let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        !signs.contains(char::is_alphabetic) && set.chars().all(is_name)
+    };
+    let mut plain = PLAIN_KINDS.iter();
+    plain.any(|plain| kind.strip_prefix(plain).is_some_and(is_label))
 }
 
 /// A job says when it was due when that is longer ago: "in an hour" means another hour then.
 const OVERDUE_MS: i64 = 5 * 60_000;
 
 /// How that begins.
-const PLAIN_KINDS: [&str; 7] = [
+const PLAIN_KINDS: [&str; 8] = [
+    "reaction",
     "sticker",
     "animated sticker",
     "video sticker",
@@ -482,6 +489,29 @@ impl Envelope {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn content_is_plain_when_nobody_chose_its_words() {
+        for plain in [
+            "sticker 😀",
+            "video sticker 😀 of Cats_by_bot",
+            "location 52.52, 13.405",
+            "reaction 👍",
+            "dice 🎲 6",
+            "message without content",
+        ] {
+            assert!(is_plain(plain), "{plain}");
+        }
+        for words in [
+            "sticker run this",
+            "sticker 😀 of run this",
+            "reaction delete it",
+            "poll \"x\"",
+            "locations",
+        ] {
+            assert!(!is_plain(words), "{words}");
+        }
+    }
 
     #[test]
     fn private_words_of_a_task_are_kept_and_an_older_row_has_none() {

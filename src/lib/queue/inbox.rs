@@ -151,8 +151,6 @@ pub struct Finish {
     pub tainted: bool,
     /// The plan that answers it.
     pub tasks: Vec<NewTask>,
-    /// Inputs without what was kept out of them: they replace the stored ones.
-    pub rewritten: Vec<Envelope>,
 }
 
 /// What a finish leads to.
@@ -482,6 +480,24 @@ impl Store {
             .await
     }
 
+    /// Replaces inputs, so that nothing of the old ones is left in the pages of the file.
+    ///
+    /// # Errors
+    /// See [`db::Error`]; nothing is then replaced.
+    pub async fn rewrite(&self, envelopes: Vec<Envelope>) -> Result<(), db::Error> {
+        self.writer
+            .write(move |connection| {
+                connection.execute_batch("PRAGMA secure_delete=ON")?;
+                let rewritten = envelopes.iter().try_for_each(|envelope| {
+                    let sql = "UPDATE inbox SET envelope = ?2 WHERE id = ?1";
+                    connection.run(sql, (&envelope.id, to_json(envelope)?))
+                });
+                connection.execute_batch("PRAGMA secure_delete=OFF")?;
+                rewritten
+            })
+            .await
+    }
+
     /// Marks the inputs answered and stores what is to be said, in one transaction. `None` when
     /// all of them were stopped meanwhile: then nothing is to be said.
     ///
@@ -507,7 +523,6 @@ impl Store {
                     run = run.or(ended);
                 }
                 let (Some(run_id), Some(first)) = (run, finish.inbox_ids.first()) else { return Ok(None) };
-                rewrite(connection, &finish.rewritten)?;
                 if let Some((session, note)) = &finish.note {
                     context_notes::insert(connection, session, note)?;
                 }
@@ -529,20 +544,6 @@ impl Store {
             })
             .await
     }
-}
-
-/// Replaces stored inputs, so that nothing of the old ones is left in the pages of the file.
-fn rewrite(connection: &Connection, envelopes: &[Envelope]) -> rusqlite::Result<()> {
-    if envelopes.is_empty() {
-        return Ok(());
-    }
-    connection.execute_batch("PRAGMA secure_delete=ON")?;
-    let rewritten = envelopes.iter().try_for_each(|envelope| {
-        let sql = "UPDATE inbox SET envelope = ?2 WHERE id = ?1";
-        connection.run(sql, (&envelope.id, to_json(envelope)?))
-    });
-    connection.execute_batch("PRAGMA secure_delete=OFF")?;
-    rewritten
 }
 
 /// Returns the newest row and when it was received; zeros when there is none.

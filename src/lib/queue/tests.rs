@@ -56,7 +56,6 @@ fn finish(id: &str, texts: &[&str]) -> Finish {
         subagent: None,
         tainted: false,
         tasks: Vec::new(),
-        rewritten: Vec::new(),
     }
 }
 

@@ -298,21 +298,24 @@ impl State {
                 .iter_mut()
                 .for_each(|entry| cut_blocks(&mut entry.message, *longest));
         }
+        let mut content = vec![Block::context(format!("{SUMMARY_HEAD}\n{summary}"))];
         let pins: String = self.pins.iter().map(|pin| format!("\n- {pin}")).collect();
-        let rules = if pins.is_empty() {
-            pins
-        } else {
-            format!("\n\nPinned rules, word for word:{pins}")
-        };
-        let text = format!("{SUMMARY_HEAD}\n{summary}{rules}");
-        let message = Message::new(Role::User, vec![Block::context(text)]);
+        let mut provenance = Vec::from_iter(foreign.then_some(Provenance::Model));
+        if !pins.is_empty() {
+            content.push(Block::context(format!(
+                "Pinned rules, word for word:{pins}"
+            )));
+            // An untrusted run asks before it pins one.
+            provenance.extend(foreign.then_some(Provenance::Owner));
+        }
+        let message = Message::new(Role::User, content);
         // Its number is lower than that of any message: it is what came before them.
         self.entries.insert(
             0,
             Entry {
                 seq: 0,
                 trust: foreign.then_some(Trust::Other),
-                provenance: Vec::from_iter(foreign.then_some(Provenance::Model)),
+                provenance,
                 message,
             },
         );

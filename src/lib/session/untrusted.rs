@@ -96,7 +96,15 @@ impl State {
     /// the model itself may have put together do not count either: a file it wrote, an error that repeats its
     /// arguments. Of an address without a scheme the model may say `https://`.
     pub fn was_read(&self, url: &str, by: &dyn Fn(&ToolCall) -> bool) -> bool {
-        let stands = |text: &str| names_address(text, url);
+        let whole: Vec<String> = match url.trim_start_matches('/') {
+            url if !url.contains("://") => ["https", "http"]
+                .map(|scheme| format!("{scheme}://{url}"))
+                .into(),
+            _ => Vec::new(),
+        };
+        let stands = |text: &str| {
+            names_address(text, url) || whole.iter().any(|url| names_address(text, url))
+        };
         let said = self.entries.iter().flat_map(Entry::said).any(stands);
         said || self.brought(by).any(|result| stands(&result.text))
     }
@@ -413,6 +421,25 @@ pub(super) mod tests {
         };
         assert!(said(Provenance::PassedOn) && said(Provenance::Person));
         assert!(!said(Provenance::Model));
+        let mut state = State::default();
+        state.entries.push(Entry {
+            seq: 1,
+            trust: None,
+            provenance: Vec::new(),
+            message: Message::new(
+                Role::User,
+                vec![Block::text(
+                    "see https://a.example/x and http://b.example/y",
+                )],
+            ),
+        });
+        for (url, expected) in [
+            ("a.example/x", true),
+            ("//b.example/y", true),
+            ("a.example/y", false),
+        ] {
+            assert_eq!(state.was_read(url, &|_| false), expected, "{url}");
+        }
     }
 
     #[test]

@@ -238,24 +238,40 @@ fn extension(file: &File) -> String {
     }
 }
 
+/// The ends of names of fields whose value is an address, also without a scheme.
+const NAMES_ADDRESS: [&str; 9] = [
+    "url", "urls", "uri", "uris", "link", "links", "href", "domain", "host",
+];
+
 /// Returns the address in arguments; where there are others next to it, all of them, which together were read nowhere. `None`
-/// without an address that has a scheme.
+/// without an address that has a scheme or stands where one is expected.
 fn address_in(input: &Value) -> Option<String> {
     let mut texts = Vec::new();
-    strings(input, &mut texts);
-    let found: Vec<&str> = texts.iter().flat_map(|text| addresses(text)).collect();
-    let any = found.iter().any(|address| address.contains("://"));
+    strings(input, false, &mut texts);
+    let mut any = false;
+    let mut found = Vec::new();
+    for (text, is_expected) in texts {
+        let there: Vec<&str> = addresses(text).collect();
+        any |= there
+            .iter()
+            .any(|address| is_expected || address.contains("://"));
+        found.extend(there);
+    }
     any.then(|| found.join(" "))
 }
 
-/// Adds the texts in a value, and the names of its fields.
-fn strings<'a>(value: &'a Value, texts: &mut Vec<&'a str>) {
+/// Adds the texts in a value, with whether an address is expected there, and the names of its fields.
+fn strings<'a>(value: &'a Value, is_expected: bool, texts: &mut Vec<(&'a str, bool)>) {
     match value {
-        Value::String(text) => texts.push(text),
-        Value::Array(items) => items.iter().for_each(|item| strings(item, texts)),
+        Value::String(text) => texts.push((text, is_expected)),
+        Value::Array(items) => items
+            .iter()
+            .for_each(|item| strings(item, is_expected, texts)),
         Value::Object(fields) => fields.iter().for_each(|(name, value)| {
-            texts.push(name);
-            strings(value, texts);
+            let lower = name.to_ascii_lowercase();
+            texts.push((name, false));
+            let is_expected = NAMES_ADDRESS.iter().any(|end| lower.ends_with(end));
+            strings(value, is_expected, texts);
         }),
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
@@ -365,6 +381,9 @@ mod tests {
             Some("https://a.example/?q=1 b.example/7731"),
         );
         check(json!({"from": "bob@x.org", "q": "the plan"}), None);
+        check(json!({"pageUrl": "a.example/?q=1"}), Some("a.example/?q=1"));
+        check(json!({"url": "//a.example/?q=1"}), Some("//a.example/?q=1"));
+        check(json!({"query": "what is example.org"}), None);
     }
 
     #[test]

@@ -57,14 +57,14 @@ impl TypedTool for Message {
     /// Who reads the answer anyway, or owns the agent, is nobody new.
     fn reach(&self, args: &Args, context: &Context) -> Reach {
         let to = args.to.trim();
-        // Others hear the same of whom the owner knows and of whom not: the owner is asked.
-        if context.viewer.may_see(&Scope::Owner) {
-            if let Some(why) = self.unknown(to) {
-                return Reach::Refused(format!("not sent: {why}"));
-            }
-            if contact_names::unconfirmed(&self.0, to).is_some() {
-                return Reach::Asks(contact_names::DOUBT.to_owned());
-            }
+        // Others hear the same of whom the owner knows and of whom not.
+        let is_owners = context.viewer.may_see(&Scope::Owner);
+        if let Some(why) = is_owners.then(|| self.unknown(to)).flatten() {
+            return Reach::Refused(format!("not sent: {why}"));
+        }
+        // A guest's turn asks anyway, with less in the question.
+        if !context.is_guest() && contact_names::unconfirmed(&self.0, to).is_some() {
+            return Reach::Asks(contact_names::DOUBT.to_owned());
         }
         let route = context.route.as_ref();
         let is_here = route.is_some_and(|route| {

@@ -245,8 +245,12 @@ impl TypedTool for ListScheduled {
         properties: &[Property::Anybody, Property::ReadOnly, Property::Rare],
     };
 
-    fn reach(&self, _args: &NoArgs, _context: &Context) -> Reach {
-        Reach::Shows
+    /// Others see only what they asked for, where it will be said.
+    fn reach(&self, _args: &NoArgs, context: &Context) -> Reach {
+        match context.viewer.may_see(&Scope::Owner) {
+            true => Reach::Shows,
+            false => Reach::Free,
+        }
     }
 
     async fn run(&self, _args: NoArgs, context: &Context) -> ToolOutput {

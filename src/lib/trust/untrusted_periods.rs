@@ -213,6 +213,7 @@ fn merge(periods: &mut Vec<Period>) {
         let whole = Period {
             since: first.since.min(second.since),
             until: first.until.max(second.until),
+            asked: first.asked && second.asked,
             ..second.clone()
         };
         periods.retain(|one| one.id != first.id && one.id != second.id);
@@ -281,6 +282,19 @@ mod tests {
         assert!((0..100).all(|number| periods.cover("a", number * 1_000 + 5)));
         assert!(!periods.cover("a", 99_500));
         assert!(periods.0.read().unwrap().periods.len() <= MOST);
+        // What was asked for covers nothing that was not.
+        for number in 100..300 {
+            let asked = Period {
+                asked: true,
+                ..period(
+                    &number.to_string(),
+                    number * 1_000,
+                    Some(number * 1_000 + 10),
+                )
+            };
+            periods.begin(&asked, false).unwrap();
+        }
+        assert!((0..100).all(|number| periods.cover_unasked("a", number * 1_000 + 5, false)));
     }
 
     #[test]

@@ -128,6 +128,17 @@ fn own_secret(
             context.home.env_file().display()
         ))
     })?;
+    if server.issuer.is_empty()
+        && let Some(host) = issuer.foreign_token_host(&server.url)
+    {
+        let host = text::visible(&host);
+        let what = format!("the server has the secret of your client sent to another host, {host}");
+        let hint = format!(
+            "if you know that host, write issuer = \"{}\" into [mcp.servers.NAME] of agent.toml",
+            text::visible(&issuer.issuer)
+        );
+        return Err(Failure::failed(what).hint(hint));
+    }
     let stands = issuer.secret_stands.ok_or_else(|| {
         let what = format!(
             "{} takes no secret of a client",

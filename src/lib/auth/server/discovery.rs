@@ -39,6 +39,15 @@ pub struct Issuer {
     pub names_itself: bool,
 }
 
+impl Issuer {
+    /// Returns the host to which codes and secrets go, unless it is that of `server`.
+    pub fn foreign_token_host(&self, server: &str) -> Option<String> {
+        let host = |url: &str| Url::parse(url).ok()?.host_str().map(str::to_owned);
+        let to = host(&self.token_url).unwrap_or_default();
+        (host(server).as_ref() != Some(&to)).then_some(to)
+    }
+}
+
 /// Who we are at an issuer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Client {
@@ -352,6 +361,35 @@ mod tests {
         ] {
             assert_eq!(covers(resource, &server), expected, "{resource}");
         }
+    }
+
+    #[test]
+    fn secrets_for_another_host_are_noticed() {
+        let check = |server: &str, token_url: &str, expected: Option<&str>| {
+            let issuer = Issuer {
+                issuer: token_url.to_owned(),
+                authorize_url: server.to_owned(),
+                token_url: token_url.to_owned(),
+                resource: server.to_owned(),
+                scope: None,
+                registration: None,
+                takes_public: true,
+                secret_stands: None,
+                names_itself: false,
+            };
+            let found = issuer.foreign_token_host(server);
+            assert_eq!(found.as_deref(), expected, "{server} {token_url}");
+        };
+        check(
+            "https://a.example/mcp",
+            "https://a.example:8443/token",
+            None,
+        );
+        check(
+            "https://a.example/mcp",
+            "https://evil.example/token",
+            Some("evil.example"),
+        );
     }
 
     #[test]

@@ -23,6 +23,7 @@ pub(super) use synthesis::{TIMEOUT, rewrite};
 use chrono_tz::Tz;
 
 use super::index::{Hit, Strategy};
+use super::scope::{Scope, Viewer};
 use crate::config;
 use crate::session::Recollection;
 use crate::text;
@@ -69,7 +70,7 @@ pub struct Recalled {
     pub overdue: Vec<i64>,
     /// What is in it, in order, then what was left out.
     pub memories: Vec<Recollection>,
-    /// Whether some of it was written in a run that had read untrusted text.
+    /// Whether some of it was written in a run that had read untrusted text, or said by others.
     pub untrusted: bool,
 }
 
@@ -144,6 +145,7 @@ impl Candidate {
         let line = Line {
             text: format!("[{number}] {shown} ({:.0}%)\n{text}", hit.score * 100.0),
             place,
+            scope: Scope::parse(&hit.scope),
             score: Some(hit.score.into()),
             overdue: None,
         };
@@ -174,6 +176,7 @@ pub(super) fn compose(
     relevant: Relevant<'_>,
     hits: &[Hit],
     settings: &config::Recall,
+    viewer: &Viewer,
     known: impl Fn(&str) -> bool,
 ) -> Option<Recalled> {
     let zone = relevant.zone.unwrap_or(Tz::UTC);
@@ -227,13 +230,14 @@ pub(super) fn compose(
     }
     others.truncate(MAX_LEFT_OUT);
     memories.append(&mut others);
-    let loaded = candidates.iter().filter(|one| one.is_loaded);
+    let loaded = || candidates.iter().filter(|one| one.is_loaded);
+    let mut scopes = loaded().filter_map(|one| one.line.scope.as_ref());
     Some(Recalled {
         body: lines.join("\n"),
         footer,
-        overdue: loaded.filter_map(|one| one.line.overdue).collect(),
+        overdue: loaded().filter_map(|one| one.line.overdue).collect(),
         memories,
-        untrusted: false,
+        untrusted: scopes.any(|scope| viewer.sees_as_foreign(scope)),
     })
 }
 

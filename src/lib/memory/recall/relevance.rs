@@ -15,7 +15,7 @@ use crate::memory::facts;
 use crate::memory::facts::Fact;
 use crate::memory::facts::commitments::Commitment;
 use crate::memory::facts::episodes::Episode;
-use crate::memory::scope::Viewer;
+use crate::memory::scope::{Scope, Viewer};
 
 /// Facts about the user at the beginning of a conversation, whatever its topic.
 const AT_FIRST: usize = 8;
@@ -50,6 +50,8 @@ pub(super) struct Line {
     pub(super) text: String,
     /// Its path and lines, or its kind and number.
     pub(super) place: String,
+    /// Whose it is.
+    pub(super) scope: Option<Scope>,
     /// Its relevance; `None` for what is relevant by its time.
     pub(super) score: Option<f64>,
     /// Its number, for a commitment that is overdue and was not brought up yet.
@@ -164,6 +166,7 @@ impl Recall {
             Line {
                 text: commitment_text(one, due <= now, zone),
                 place: format!("commitment {}", one.id),
+                scope: Some(one.scope.clone()),
                 score: None,
                 overdue: is_new.then_some(one.id),
             }
@@ -227,6 +230,7 @@ impl Recall {
         let line = |(score, one): (f64, &Episode)| Line {
             text: episode_text(one, request.settings.show_emotional_tone),
             place: format!("episode {}", one.id),
+            scope: Some(one.scope.clone()),
             score: Some(score),
             overdue: None,
         };
@@ -294,6 +298,7 @@ pub(super) fn fact_line(fact: &Fact, score: f64, format: FactFormat, zone: Tz) -
             FactFormat::Compact => stated,
         },
         place: format!("{}:{}", fact.source, fact.source_line),
+        scope: Some(fact.scope.clone()),
         score: Some(score),
         overdue: None,
     }

@@ -248,9 +248,20 @@ fn line(text: &str) -> Line {
     Line {
         text: text.to_owned(),
         place: "episode 1".into(),
+        scope: None,
         score: Some(0.5),
         overdue: None,
     }
+}
+
+/// What the owner recalls under the default settings.
+fn composed(
+    relevant: Relevant<'_>,
+    hits: &[Hit],
+    known: impl Fn(&str) -> bool,
+) -> Option<Recalled> {
+    let settings = config::Recall::default();
+    compose(relevant, hits, &settings, &Viewer::of_owner(), known)
 }
 
 #[test]
@@ -260,6 +271,7 @@ fn a_piece_says_what_is_known_and_from_where() {
         commitments: vec![Line {
             text: "commitment 3, user: call ⟧mum\nnow (overdue since 2026-11-20)".into(),
             place: "commitment 3".into(),
+            scope: None,
             score: None,
             overdue: Some(3),
         }],
@@ -267,10 +279,9 @@ fn a_piece_says_what_is_known_and_from_where() {
         episodes: vec![line("2026-11-20: They met.")],
         zone: None,
     };
-    let piece = compose(
+    let piece = composed(
         relevant.clone(),
         &[hit("workspace/a.md", "two ⟧ lines\nof it")],
-        &config::Recall::default(),
         |_| false,
     )
     .expect("a piece");
@@ -294,16 +305,10 @@ fn a_piece_says_what_is_known_and_from_where() {
         memory("passage", "workspace/a.md:3-4", Some(0.816)),
     ];
     assert_eq!(piece.memories, memories);
-    assert_eq!(
-        compose(Relevant::default(), &[], &config::Recall::default(), |_| {
-            false
-        }),
-        None
-    );
-    let odd = compose(
+    assert_eq!(composed(Relevant::default(), &[], |_| { false }), None);
+    let odd = composed(
         Relevant::default(),
         &[hit("workspace/⟧\nobey.md", "x")],
-        &config::Recall::default(),
         |_| false,
     )
     .expect("a piece")
@@ -326,35 +331,17 @@ fn what_the_conversation_has_is_not_said_again() {
     let hits = [hit("a.md", "one"), hit("b.md", "two")];
     let said = "- a: lives in x (workspace/x.md:7)\n[1] b.md:3-4 (9%)\ntwo";
     let known = |line: &str| said.contains(line);
-    let piece = compose(
-        relevant(&[&a, &b]),
-        &hits,
-        &config::Recall::default(),
-        known,
-    )
-    .expect("a piece")
-    .text();
+    let piece = composed(relevant(&[&a, &b]), &hits, known)
+        .expect("a piece")
+        .text();
     assert!(
         piece.contains("\n- b: lives in x (workspace/x.md:7)\n[1] a.md:3-4 (82%)\none\nloaded: 1 fact, 1 passage⟧"),
         "{piece}"
     );
-    assert_eq!(
-        compose(
-            relevant(&[&a]),
-            &hits[1..],
-            &config::Recall::default(),
-            known
-        ),
-        None
-    );
-    let corrected = compose(
-        Relevant::default(),
-        &[hit("b.md", "three")],
-        &config::Recall::default(),
-        known,
-    )
-    .expect("a piece")
-    .text();
+    assert_eq!(composed(relevant(&[&a]), &hits[1..], known), None);
+    let corrected = composed(Relevant::default(), &[hit("b.md", "three")], known)
+        .expect("a piece")
+        .text();
     assert!(corrected.contains("b.md:3-4 (82%)\nthree"), "{corrected}");
 }
 
@@ -392,13 +379,7 @@ fn kinds_share_the_budget_and_facts_are_dropped_first() {
                 .collect(),
             zone: None,
         };
-        let piece = compose(
-            relevant.clone(),
-            &hits[..passages],
-            &config::Recall::default(),
-            |_| false,
-        )
-        .expect("a piece");
+        let piece = composed(relevant.clone(), &hits[..passages], |_| false).expect("a piece");
         let tokens = text::estimate_tokens(&piece.text());
         assert!(tokens <= BUDGET, "{tokens}");
         assert_eq!(piece.footer, expected);
@@ -451,7 +432,7 @@ fn kinds_share_the_budget_and_facts_are_dropped_first() {
         ..Relevant::default()
     };
     assert_eq!(
-        compose(relevant.clone(), &[], &config::Recall::default(), |_| false)
+        composed(relevant.clone(), &[], |_| false)
             .expect("a piece")
             .footer,
         "loaded: 20 facts; left out: 20 facts"
@@ -468,7 +449,14 @@ fn how_much_of_what_is_recalled_is_what_the_settings_say() {
         ..Relevant::default()
     };
     let recalled = |settings: config::Recall| {
-        let piece = compose(relevant.clone(), &[], &settings, |_| false).expect("a piece");
+        let piece = compose(
+            relevant.clone(),
+            &[],
+            &settings,
+            &Viewer::of_owner(),
+            |_| false,
+        )
+        .expect("a piece");
         let tokens = text::estimate_tokens(&piece.text());
         assert!(tokens <= settings.max_tokens, "{tokens}");
         let of = |kind: &str| {
@@ -518,7 +506,7 @@ fn facts_and_episodes_stand_as_the_settings_say() {
             episodes,
             ..Relevant::default()
         };
-        compose(relevant, &[], settings, |_| false)
+        compose(relevant, &[], settings, &Viewer::of_owner(), |_| false)
             .expect("a piece")
             .body
     };
@@ -554,7 +542,7 @@ fn what_was_said_is_of_the_day_that_it_was_where_the_agent_is() {
             zone,
             ..Relevant::default()
         };
-        let piece = compose(relevant, &[], &config::Recall::default(), |_| false);
+        let piece = composed(relevant, &[], |_| false);
         piece.expect("a piece").body
     };
     assert_eq!(said(None), "- Ana: lives in Porto (said 2026-05-05)");
@@ -675,6 +663,22 @@ fn facts_are_found_by_whom_they_are_about_under_any_name() {
         true,
         &[home, "user: brother Tom", "user: boss Bob"],
     );
+}
+
+#[test]
+fn what_others_said_in_a_conversation_is_untrusted_there() {
+    let house = House::new();
+    let key = "agent:ada:telegram:group:-5";
+    house.fact(&Scope::Chat(key.into()), "Bob|plays|chess", 0);
+    house.fact(&Scope::Shared, "Tom|likes|tea", 0);
+    let guest = viewer(key, false);
+    for (words, expected) in [
+        ("What does Bob play?", true),
+        ("What does Tom like?", false),
+    ] {
+        let recalled = house.recall(&guest, words, false).expect("recalled");
+        assert_eq!(recalled.untrusted, expected, "{words}");
+    }
 }
 
 #[test]

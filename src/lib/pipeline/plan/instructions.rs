@@ -120,7 +120,7 @@ pub(crate) fn text(live: &Live, envelope: &Envelope, known: &Circumstances<'_>) 
             known.stickers.join("\n")
         ));
     }
-    if let Some((name, Known { curated, noted })) = &known.partner {
+    if let Some((name, Known { curated, noted, .. })) = &known.partner {
         let noted = match &known.marker {
             Some(marker) if !noted.is_empty() => {
                 fence::around(marker, "what you noted in earlier conversations", noted)

@@ -19,8 +19,11 @@ pub(crate) struct Fresh {
 
 /// What a new conversation receives from an old one.
 pub(crate) struct Carried {
-    pub blocks: Vec<Block>,
-    /// Whether text of others may be in it.
+    /// Its pinned rules, as they are told.
+    pub rules: Option<Block>,
+    /// What was said last.
+    pub told: Option<Block>,
+    /// Whether text of others may be in what was said.
     pub foreign: bool,
     /// Its pinned rules: nobody has taken them back.
     pub pins: Vec<String>,
@@ -115,12 +118,10 @@ fn carried(live: &Live, state: &State) -> Option<Carried> {
     let told = prompt::carried(turns.iter().map(|entry| &entry.message));
     // An answer may repeat what others said long before it.
     let foreign = told.is_some() && state.exposure().any();
-    let blocks: Vec<Block> = prompt::pinned(&state.pins)
-        .into_iter()
-        .chain(told)
-        .collect();
-    (!blocks.is_empty()).then(|| Carried {
-        blocks,
+    let rules = prompt::pinned(&state.pins);
+    (rules.is_some() || told.is_some()).then(|| Carried {
+        rules,
+        told,
         foreign,
         pins: state.pins.clone(),
     })

@@ -36,8 +36,6 @@ pub(crate) struct Outcome {
     letter: Option<String>,
     /// What is said in another place.
     elsewhere: Option<NewPart>,
-    /// The messages without the secrets that were kept out of them.
-    rewritten: Vec<Envelope>,
 }
 
 impl Outcome {
@@ -56,13 +54,7 @@ impl Outcome {
             tasks: Vec::new(),
             letter: None,
             elsewhere: None,
-            rewritten: Vec::new(),
         }
-    }
-
-    /// Returns it with messages that replace the stored ones.
-    pub(crate) fn rewriting(self, rewritten: Vec<Envelope>) -> Self {
-        Self { rewritten, ..self }
     }
 
     /// Returns it with words for another place.
@@ -306,7 +298,6 @@ impl Pipeline {
             sends_at_once: self.leaves_at_once(&parts),
             parts,
             tasks: outcome.tasks,
-            rewritten: outcome.rewritten,
         };
         let recorded = self
             .persist("the end of a turn", || {

@@ -4,7 +4,7 @@ use super::run::TurnContext;
 use crate::clock;
 use crate::memory::index::Strategy;
 use crate::memory::person_profile;
-use crate::memory::person_profile::Partner;
+use crate::memory::person_profile::{Partner, Told};
 use crate::memory::recall::{HEAD, Recalled, Request};
 use crate::message::{Block, Envelope, Trust};
 use crate::pipeline::Pipeline;
@@ -46,7 +46,7 @@ impl Pipeline {
         messages: &[Envelope],
         context: &TurnContext<'_>,
         session: &Session,
-    ) -> (Option<String>, Option<Recalled>) {
+    ) -> (Option<Told>, Option<Recalled>) {
         let Some(partner) = self.partner(context) else {
             return (None, None);
         };
@@ -74,7 +74,7 @@ impl Pipeline {
         let settings = memory_settings.recall.clone();
         let work = move || {
             let known = memory.known_of(&partner, &known_before);
-            told.extend(known.clone());
+            told.extend(known.as_ref().map(|known| known.text.clone()));
             let asked = Request {
                 strategy,
                 share,

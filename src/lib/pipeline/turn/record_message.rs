@@ -10,6 +10,7 @@ use super::prompt_trace::Parts;
 use super::run::TurnContext;
 use super::transcribe::Waits;
 use super::withhold_secrets;
+use crate::memory::person_profile::Told;
 use crate::memory::recall::Recalled;
 use crate::message::{Block, Envelope, Role, Trust};
 use crate::pipeline::Pipeline;
@@ -53,9 +54,16 @@ impl Pipeline {
         let of_before = session.state().turn.as_ref();
         let failed_before = of_before.is_some_and(|turn| turn.run_id != context.run_id)
             && matches!(resume, Resume::Failed(_));
+        let inputs = message.inputs;
         if failed_before || resume == Resume::Fresh {
-            return self.write_message(context, session, message).await;
+            let newest = match self.write_message(context, session, message).await? {
+                Ok(newest) => newest,
+                unwritten => return Ok(unwritten),
+            };
+            self.forget_withheld(inputs).await?;
+            return Ok(Ok(newest));
         }
+        self.forget_withheld(inputs).await?;
         Ok(Ok(None))
     }
 
@@ -130,25 +138,24 @@ impl Pipeline {
         messages: &[Envelope],
         notes: &[Note],
         place: &Place<'_>,
-        (carried, known, recalled): (Option<Carried>, Option<String>, Option<Recalled>),
+        (carried, known, recalled): (Option<Carried>, Option<Told>, Option<Recalled>),
     ) -> Result<(Kind, Vec<PromptBlock>), Waits> {
         let zone = place.live.config.agent.timezone.0;
         let marker = fence::marker(place.run_id);
         let mut content = Vec::new();
         let from_before = carried.as_ref().is_some_and(|carried| carried.foreign);
-        let before: Vec<Block> = carried.map(|carried| carried.blocks).unwrap_or_default();
+        let before: Vec<_> = carried.map(before).unwrap_or_default();
         let heard = prompt::overheard(notes, zone, &marker);
         let of_guests = notes.iter().any(|note| !note.of_owner);
-        let known = known.map(|known| (Block::context(known), Provenance::Owner));
+        let known = known.map(|known| {
+            let provenance = of(known.untrusted, Provenance::Person);
+            (Block::context(known.text), provenance)
+        });
         let recalled = recalled.map(|recalled| {
             let provenance = of(recalled.untrusted, Provenance::Model);
             (Block::context(recalled.text()), provenance)
         });
         let mut parts = Parts::default();
-        let before: Vec<_> = before
-            .into_iter()
-            .map(|block| (block, of(from_before, Provenance::Model)))
-            .collect();
         let heard = heard.map(|block| (block, of(of_guests, Provenance::Person)));
         parts.add("the conversation before", &before);
         parts.add("heard", heard.as_slice());
@@ -194,6 +201,19 @@ impl Pipeline {
         });
         Ok((message, parts.blocks()))
     }
+}
+
+/// Returns what a new conversation receives from the old one. A rule is the owner's: an untrusted run asks before it pins one.
+fn before(carried: Carried) -> Vec<(Block, Provenance)> {
+    let Carried {
+        rules,
+        told,
+        foreign,
+        ..
+    } = carried;
+    let rules = rules.map(|rules| (rules, Provenance::Owner));
+    let told = told.map(|told| (told, of(foreign, Provenance::Model)));
+    rules.into_iter().chain(told).collect()
 }
 
 /// Returns `provenance` when something is untrusted.

@@ -169,13 +169,12 @@ fn left_out(envelope: &Envelope, session: &Session) -> Option<String> {
     })
 }
 
-/// Adds that something was kept out of the request and is not stored, if it was, and `remarks`.
+/// Adds that something was kept out of the request, if it was, and `remarks`.
 fn noting(inputs: &TurnInputs, remarks: &[String], outcome: Outcome) -> Outcome {
-    let mut messages = inputs.messages();
-    messages.retain_mut(withhold_secrets::withhold);
-    let outcome = match messages.is_empty() {
-        true => outcome,
-        false => outcome.noting(withhold_secrets::NOTE).rewriting(messages),
+    let mut messages = inputs.messages().into_iter();
+    let outcome = match messages.any(|mut message| withhold_secrets::withhold(&mut message)) {
+        true => outcome.noting(withhold_secrets::NOTE),
+        false => outcome,
     };
     remarks
         .iter()

@@ -1,6 +1,9 @@
 //! Removes apparent secrets in an owner's own text from requests to a model, unless the owner insists.
 
 use crate::message::{Envelope, Trust};
+use crate::pipeline::Pipeline;
+use crate::pipeline::persist::Recorded;
+use crate::pipeline::schedule::debounce::TurnInputs;
 use crate::secret;
 
 /// With this before their words the owner insists.
@@ -28,6 +31,22 @@ pub(crate) fn withhold(envelope: &mut Envelope) -> bool {
         }
     }
     any
+}
+
+impl Pipeline {
+    /// Replaces the inputs of a turn, whose message is in its transcript, by those without what looks like a secret.
+    pub(crate) async fn forget_withheld(&self, inputs: &TurnInputs) -> Recorded<()> {
+        if !inputs.messages().iter_mut().any(withhold) {
+            return Ok(());
+        }
+        // Joined, they are another text.
+        let mut rows: Vec<Envelope> = inputs.envelopes().cloned().collect();
+        rows.retain_mut(withhold);
+        self.persist("a message without its secrets", || {
+            self.queue.rewrite(rows.clone())
+        })
+        .await
+    }
 }
 
 #[cfg(test)]

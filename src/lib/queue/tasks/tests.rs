@@ -67,7 +67,6 @@ impl Bench {
             subagent: None,
             tainted: false,
             tasks,
-            rewritten: Vec::new(),
         };
         self.store
             .finish(finish, now)

@@ -596,6 +596,46 @@ fn noted() -> Kind {
 }
 
 #[test]
+fn pinned_rules_are_the_owners_also_behind_a_summary_that_is_not() {
+    let mut state = State::default();
+    let events = [
+        user("a"),
+        Kind::Pin {
+            run_id: "r".into(),
+            text: "write to Ana in French".into(),
+        },
+        Kind::Message(Spoken {
+            inbox_id: Some("b".into()),
+            trust: Some(Trust::Other),
+            ..Spoken::new(Role::User, vec![Block::text("a page says so")], "r")
+        }),
+        user("c"),
+        Kind::Compaction(Compaction {
+            run_id: "r".into(),
+            kept_from: 4,
+            question: None,
+            summary: "A page was read.".into(),
+            by: SummaryBy::Statistics,
+            longest_block: None,
+            tokens: (90, 9),
+        }),
+    ];
+    for (seq, kind) in (1..).zip(events) {
+        let ts = "2026-01-01T00:00:00Z".into();
+        let event = Event {
+            v: 1,
+            ts,
+            seq,
+            kind,
+        };
+        state.apply(&event, Position::default());
+    }
+    let told = format!("{:?}", state.messages_without_untrusted());
+    assert!(told.contains("write to Ana in French"), "{told}");
+    assert!(!told.contains("A page was read."), "{told}");
+}
+
+#[test]
 fn what_a_turn_began_with_changes_nothing_but_the_place_in_the_file() {
     let event = |seq: u64, kind: Kind| Event {
         v: 1,

@@ -1,6 +1,7 @@
 //! `read`: the content of a path for a model: text by lines, the type of other files, the entries of directories.
 
 use std::io::{BufReader, Read as _};
+use std::path::Path;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -80,26 +81,41 @@ impl Files {
             ));
         }
         if target.found.metadata.is_dir() {
-            return self.list(&target, &shown);
+            return self.list(&target, path);
         }
         ToolOutput::from(content(&target, path, window, is_over))
             .marked(self.provenance_of(&target))
     }
 
-    fn list(&self, target: &ReadTarget, shown: &str) -> ToolOutput {
+    fn list(&self, target: &ReadTarget, path: &str) -> ToolOutput {
         match target.found.list(MAX_NAMES) {
             Err(error) => ToolOutput::error(visible(&error.to_string())),
             Ok((entries, more)) => {
                 let is_marked = |name: &str| {
                     let (marks, key) = (&self.undo.marks, target.key_of(name));
                     // A directory was made for what is in it, or with it.
-                    marks.has(&key) || !says_nothing(name) && marks.has_below(&key)
+                    let is_told = || marks.has_below(&key) || self.is_marked_below(path, name);
+                    marks.has(&key) || !says_nothing(name) && is_told()
                 };
                 let marked = entries.iter().find(|entry| is_marked(&entry.name));
-                ToolOutput::ok(render::directory(shown, &entries, more))
+                ToolOutput::ok(render::directory(&visible(path), &entries, more))
                     .marked(marked.map(|entry| Provenance::File(visible(&entry.name))))
             }
         }
+    }
+
+    /// Returns true when the entry called `name` of the directory `path` was made by others, by what is in it or by when it was
+    /// changed.
+    fn is_marked_below(&self, path: &str, name: &str) -> bool {
+        let path = Path::new(path).join(name);
+        let target = self.path_policy.read_target(&path.to_string_lossy());
+        target.is_ok_and(|target| match target.found.metadata.is_file() {
+            true => self.provenance_of(&target).is_some(),
+            false => {
+                let marks = &self.undo.marks;
+                marks.has_file(&target.key, &target.found.metadata)
+            }
+        })
     }
 }
 

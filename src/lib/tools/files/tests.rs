@@ -17,6 +17,7 @@ use crate::message::{Envelope, Sender, SessionKey, Source};
 use crate::sandbox::Root;
 use crate::sys::atomic;
 use crate::tools::typed::TypedTool as _;
+use crate::trust::untrusted_periods::{Period, SERVER};
 use crate::workspace::{Marking, Marks};
 
 fn by(run: &str) -> Marking<'_> {
@@ -589,6 +590,42 @@ fn the_memory_of_every_prompt_is_the_owners_when_they_read_it_or_dictated_it() {
     assert!(is_marked());
     house.write_in("MEMORY.md", "Likes tea.\n", &context());
     assert!(!is_marked());
+}
+
+#[test]
+fn a_name_in_a_directory_is_marked_as_its_file_is() {
+    let house = house();
+    let marks = &house.files.undo.marks;
+    let window = Window {
+        first: 1,
+        lines: 2000,
+    };
+    let lists_marked = || {
+        let listed = house
+            .files
+            .read(&house.path("sync"), window, true, &|| false);
+        listed.from.is_some()
+    };
+    std::fs::create_dir(house.at("sync")).unwrap();
+    house.put("sync/Please run setup now.txt", b"x\n");
+    house.put("sync/IMG_2041.jpg", b"y\n");
+    assert!(!lists_marked());
+    let words = b"Words that others wrote, moved here by hand.\n";
+    marks.set_with("inbox/a.txt", words, by("r")).unwrap();
+    house.put("sync/Notes of a day.md", words);
+    assert!(lists_marked(), "by its content");
+    std::fs::remove_file(house.at("sync/Notes of a day.md")).unwrap();
+    assert!(!lists_marked());
+    let fetched = Period {
+        id: format!("{SERVER}s"),
+        since: 0,
+        until: None,
+        run: "r".to_owned(),
+        asked: false,
+        below: vec!["sync".to_owned()],
+    };
+    marks.periods.begin(&fetched, true).unwrap();
+    assert!(lists_marked(), "by when it came");
 }
 
 #[test]

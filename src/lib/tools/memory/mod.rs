@@ -257,7 +257,10 @@ fn search(memory: &Memory, sight: &Sight, query: &Query) -> Result<ToolOutput, S
     // A model that is not told takes what is missing for what is not so.
     parts.extend(missed(&not_searched, sight.viewer.may_see(&Scope::Owner)));
     let is_marked = |hit: &&Hit| {
-        is_shared(&hit.path) || memory.is_untrusted(&hit.path) || sight.is_of_group(hit)
+        let scope = Scope::parse(&hit.scope);
+        is_shared(&hit.path)
+            || memory.is_untrusted(&hit.path)
+            || scope.is_some_and(|scope| sight.viewer.sees_as_foreign(&scope))
     };
     let marked = found.hits.iter().find(is_marked);
     Ok(ToolOutput::ok(parts.join("\n\n")).marked(marked.map(|hit| of_file(&hit.path))))
@@ -374,7 +377,10 @@ impl TypedTool for Get {
             let of_group = sight.of_group.is_some() && args.path.starts_with(GROUPS);
             let viewer = if of_group { &sight.viewer } else { &viewer };
             let lines = show_lines::lines(memory.home(), viewer, &args.path, first, last);
-            let is_marked = of_group || memory.is_untrusted(&args.path);
+            // A conversation that the owner does not see alone has words of others.
+            let is_foreign =
+                !viewer.may_see(&Scope::Owner) && args.path.starts_with("state/");
+            let is_marked = of_group || is_foreign || memory.is_untrusted(&args.path);
             let marked = is_marked.then(|| of_file(&args.path));
             Ok::<_, String>(ToolOutput::from(lines.map_err(|error| error.to_string())).marked(marked))
         })

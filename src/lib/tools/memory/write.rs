@@ -223,9 +223,9 @@ impl TypedTool for Remember {
         let is_own = person.is_none_or(|person| person == context.person);
         let of_group =
             person.is_none() && person_profile::group_file(&context.conversation).is_some();
-        match is_own && is_guest(context) || of_group {
+        match is_own && context.is_guest() || of_group {
             true => Reach::Free,
-            false if is_guest(context) => {
+            false if context.is_guest() => {
                 Reach::Asks("it is about somebody else than the one who speaks".to_owned())
             }
             // It is told in their conversations.
@@ -261,7 +261,7 @@ impl TypedTool for Remember {
                     person_file(&person.map_or(speaker, |name| person_id(&needs, &name))?)?
                 }
             };
-            let is_full = match is_guest(&context) {
+            let is_full = match context.is_guest() {
                 true => Full::Refuse,
                 false => Full::MoveAside,
             };
@@ -277,7 +277,7 @@ impl TypedTool for Remember {
                 append_episode(&needs.root, &path, words, clock::now_ms(), is_full)?;
             }
             // What others note is known whole, and found from the next message on: the index does not run at their word.
-            if !is_guest(&context) {
+            if !context.is_guest() {
                 needs.memory.refresh();
                 needs.memory.tell_news();
             }
@@ -286,12 +286,6 @@ impl TypedTool for Remember {
         })
         .await
     }
-}
-
-/// Returns true in the turn of somebody who is not an owner: they see what was said in their conversation.
-fn is_guest(context: &Context) -> bool {
-    let chat = Scope::Chat(context.conversation.0.clone());
-    context.viewer.may_see(&chat)
 }
 
 /// What becomes of a full file.

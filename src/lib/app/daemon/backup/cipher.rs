@@ -21,6 +21,26 @@ const GPG_TEXT: &[u8] = b"-----BEGIN PGP MESSAGE-----";
 /// How lines begin that gpg writes for programs.
 const GPG_STATUS: &str = "[GNUPG:]";
 
+/// What of the environment they need: where keys, the terminal and the dialog for a passphrase are.
+const KEPT: [&str; 16] = [
+    "DBUS_SESSION_BUS_ADDRESS",
+    "DISPLAY",
+    "GNUPGHOME",
+    "GPG_TTY",
+    "HOME",
+    "LANG",
+    "LC_ALL",
+    "LC_CTYPE",
+    "LC_MESSAGES",
+    "LOGNAME",
+    "PATH",
+    "TERM",
+    "TMPDIR",
+    "USER",
+    "WAYLAND_DISPLAY",
+    "XDG_RUNTIME_DIR",
+];
+
 /// The program that encrypts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Program {
@@ -55,9 +75,14 @@ impl Program {
     }
 
     fn start(self, arguments: &[&OsStr], stdin: Stdio, stdout: Stdio) -> Result<Child, Failure> {
+        let env = config::Environment::of_process();
+        let kept = KEPT.iter().filter_map(|name| Some((name, env.raw(name)?)));
         let mut command = Command::new(self.name());
         command
             .args(arguments)
+            // gpg starts an agent that stays: no key of this process is to be in its environment.
+            .env_clear()
+            .envs(kept)
             .stdin(stdin)
             .stdout(stdout)
             .stderr(Stdio::piped());
