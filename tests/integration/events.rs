@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::support::{FakeModel, Fault, FaultKind, House, Output, Reply, Sandbox, wait_for};
+use crate::support::{
+    FakeModel, FakeTelegram, Fault, FaultKind, House, Output, Reply, Sandbox, wait_for,
+};
 
 /// Long against everything that happens here, short against the patience of a reader.
 const SOON: Duration = Duration::from_secs(20);
@@ -696,4 +698,46 @@ fn a_chat_that_cannot_be_reached_is_a_dead_letter_and_the_next_one_goes_out() {
         .then_some(())
     });
     assert_eq!(house.settle_in(OWNER).len(), 1);
+}
+
+#[test]
+fn an_event_that_nobody_hears_is_not_paid_for_and_is_delivered_when_there_is_an_owner() {
+    let (telegram, model) = (FakeTelegram::start(), FakeModel::start());
+    let mut sandbox = Sandbox::new()
+        .with_telegram(&telegram)
+        .with_anthropic(&model)
+        .config("[telegram]\nowner = []\nallow_from = []");
+    let daemon = sandbox.ready();
+    for (id, untrusted) in [("e1", false), ("e2", true)] {
+        let mut line =
+            json!({"v": 1, "cmd": "notify", "id": id, "source": "build", "text": "it failed"});
+        line["untrusted"] = untrusted.into();
+        let name = format!("state/spool/new/{id}.json");
+        sandbox.put(&name, line.to_string().as_bytes());
+    }
+    sandbox.send(&["--status"]);
+    let dead = "SELECT id FROM inbox WHERE state = 'dead'";
+    let wait_dead = || {
+        wait_for("both to be given up", SOON, || {
+            (sandbox.query("queue", dead).len() == 2).then_some(())
+        });
+    };
+    wait_dead();
+    // Without an owner it is as before.
+    assert_eq!(sandbox.send(&["--queue", "retry", "all"]).code, 0);
+    wait_dead();
+    assert_eq!(model.requests().len(), 0);
+    daemon.term();
+    sandbox.reconfigure(&format!("[telegram]\nowner = [{OWNER}]"));
+    let _daemon = sandbox.ready();
+    assert_eq!(sandbox.send(&["--queue", "retry", "all"]).code, 0);
+    wait_for("both to be delivered", SOON, || {
+        (telegram.sent().len() == 2 && sandbox.is_idle(&telegram)).then_some(())
+    });
+    let sent = telegram.sent();
+    assert!(sent.iter().all(|sent| sent.chat == OWNER), "{sent:?}");
+    assert_eq!(
+        (sandbox.query("queue", dead).len(), model.requests().len()),
+        (0, 2)
+    );
 }

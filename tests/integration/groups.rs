@@ -4,9 +4,11 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::support::{House, Reply, wait_for};
+use crate::support::{House, Reply, Sent, wait_for};
 
 const SOON: Duration = Duration::from_secs(20);
+/// Longer than a turn waits for its model.
+const LATER: Duration = Duration::from_secs(120);
 const OWNER: i64 = 1001;
 /// May speak in the group.
 const GUEST: i64 = 1002;
@@ -358,4 +360,56 @@ fn the_answer_may_go_to_what_was_said_earlier() {
             && told.contains("the ferry leaves at nine"),
         "{told}"
     );
+}
+
+#[test]
+fn what_was_heard_before_a_turn_that_has_to_wait_is_given_once() {
+    let house = House::with(ALLOWED);
+    let bot = format!("@{}", house.telegram.username());
+    let group = |person, text: &str| house.telegram.say(GROUP, person, text).1;
+    let answered = |asked| {
+        let is_it = move |sent: &Sent| sent.reply_to == Some(asked) && !sent.text.starts_with('⏳');
+        house.telegram.wait_sent(is_it, LATER);
+    };
+    group(GUEST, "the ferry leaves at nine");
+    settled(&house);
+    for _ in 0..1000 {
+        house.model.push(Reply::Status(529, None));
+    }
+    let first = group(OWNER, &format!("{bot} when do we leave?"));
+    let waits = "SELECT 1 FROM inbox WHERE state = 'pending' AND wake_at IS NOT NULL";
+    wait_for("the turn to wait", LATER, || {
+        (!house.sandbox.query("queue", waits).is_empty()).then_some(())
+    });
+    group(GUEST, "take the bicycles");
+    let noted = "SELECT 1 FROM notes WHERE note LIKE '%bicycles%'";
+    wait_for("what is said meanwhile", SOON, || {
+        (!house.sandbox.query("queue", noted).is_empty()).then_some(())
+    });
+    house.model.forget();
+    answered(first);
+    answered(group(OWNER, &format!("{bot} and what do we take?")));
+    let request = house.model.requests().pop().expect("a request");
+    let all = request["messages"].to_string();
+    for heard in ["the ferry leaves at nine", "take the bicycles"] {
+        assert_eq!(all.matches(heard).count(), 1, "{heard}: {all}");
+    }
+    // What is not heard again marks no turn as untrusted.
+    answered(group(OWNER, &format!("{bot} thanks")));
+    let trusts: Vec<String> = std::fs::read_dir(house.sandbox.path("state/sessions"))
+        .expect("sessions")
+        .flatten()
+        .filter(|entry| entry.path().extension().is_some_and(|end| end == "jsonl"))
+        .flat_map(|entry| {
+            let text = std::fs::read_to_string(entry.path()).expect("a transcript");
+            let lines = text
+                .lines()
+                .map(|line| serde_json::from_str(line).expect("json"));
+            let lines: Vec<Value> = lines.collect();
+            lines
+                .into_iter()
+                .filter_map(|line| Some(line["trust"].as_str()?.to_owned()))
+        })
+        .collect();
+    assert_eq!(trusts, ["other", "other", "owner"]);
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::support::{House, Reply};
+use crate::support::{Fault, FaultKind, House, Reply};
 
 const SOON: Duration = Duration::from_secs(20);
 const OWNER: i64 = 1001;
@@ -116,4 +116,33 @@ fn a_script_sends_a_sticker() {
     });
     assert_eq!(refused["status"], "error", "{refused}");
     assert_eq!(stickers(&house), [(json!(1002), json!("Cats-1"))]);
+}
+
+#[test]
+fn a_set_that_is_not_answered_holds_up_no_other_words() {
+    let house = house("");
+    house.telegram.fault(Fault {
+        method: "getStickerSet",
+        kind: FaultKind::Hang,
+        count: 100,
+    });
+    let sticker = json!({"text": "", "sticker": "Cats :: 😿"});
+    let words = json!({"text": "the bread is done"});
+    for (id, mut line) in [("a", sticker), ("b", words)] {
+        line["v"] = json!(1);
+        line["id"] = json!(format!("raw-{id}"));
+        line["cmd"] = json!("raw");
+        line["to"] = json!("1002");
+        let name = format!("state/spool/new/raw-{id}.json");
+        house.sandbox.put(&name, line.to_string().as_bytes());
+    }
+    house.sandbox.send(&["--status"]);
+    let is_said = |sent: &crate::support::Sent| sent.text == "the bread is done";
+    house.telegram.wait_sent(is_said, SOON);
+    let refused = house
+        .sandbox
+        .read_json("state/replies/raw-a.json")
+        .expect("an answer");
+    let why = refused["error"].as_str().unwrap_or_default();
+    assert!(why.contains("has not answered"), "{refused}");
 }

@@ -1,6 +1,7 @@
 //! Stickers of `[agent.stickers]`: their description for a persona, and sending one.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::Pipeline;
 use super::turn::attachments::Place;
@@ -16,6 +17,8 @@ use crate::text::{shorten, visible};
 const DESCRIBED: usize = 120;
 /// The number of names that are listed when a requested sticker does not exist.
 const NAMED: usize = 60;
+/// How long a channel is asked for a sticker that is to be sent: the words of others go out after it.
+const LOOK_UP: Duration = Duration::from_secs(5);
 
 impl Pipeline {
     /// Returns the stickers that the agent may send, one a line, with what each appears as where that is known or the
@@ -118,7 +121,8 @@ impl Pipeline {
         let Some((channel, _)) = self.channel(envelope) else {
             return refused(envelope, "its channel is off");
         };
-        match self.sticker_file(channel.as_ref(), set, name).await {
+        let file = self.sticker_file(channel.as_ref(), set, name);
+        match in_time(file).await {
             Ok(Some(file)) => {
                 let reply = Reply {
                     reply: Some(String::new()),
@@ -128,7 +132,7 @@ impl Pipeline {
             }
             Err(error) => refused(envelope, &format!("{set} :: {name}: {error}")),
             Ok(None) => {
-                let known = channel.stickers(set).await.unwrap_or_default();
+                let known = in_time(channel.stickers(set)).await.unwrap_or_default();
                 refused(envelope, &self.no_such_sticker(set, name, &known))
             }
         }
@@ -153,6 +157,16 @@ impl Pipeline {
             ),
         }
     }
+}
+
+/// Returns what a channel is asked for, unless that takes longer than [`LOOK_UP`].
+async fn in_time<T>(asked: impl Future<Output = Result<T, FetchError>>) -> Result<T, FetchError> {
+    let answer = tokio::time::timeout(LOOK_UP, asked).await;
+    answer.unwrap_or_else(|_| {
+        let secs = LOOK_UP.as_secs();
+        let why = format!("the channel has not answered within {secs} seconds");
+        Err(FetchError::Again(why))
+    })
 }
 
 /// Returns words that others chose, short, on one line and without marks of the system.

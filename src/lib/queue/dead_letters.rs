@@ -4,9 +4,10 @@ use rusqlite::Connection;
 
 use super::inbox::Accepted;
 use super::outbox::Part;
-use super::{Store, inbox, outbox};
+use super::{Store, inbox, json, outbox, to_json};
 use crate::db;
 use crate::db::Statements;
+use crate::message::Envelope;
 
 /// Which rows of the inbox are meant: all, one with those that were one turn with it, or those of a session.
 const INPUTS: &str = "state = 'dead' AND (?2 IS NULL OR session_key = ?2) AND (?1 IS NULL OR id = ?1 OR 'in-' || seq = ?1
@@ -34,6 +35,39 @@ pub struct Retried {
 }
 
 impl Store {
+    /// Returns the inputs among dead letters.
+    ///
+    /// # Errors
+    /// See [`db::Error`].
+    pub async fn dead_inputs(&self, which: Which) -> Result<Vec<Envelope>, db::Error> {
+        let sql = format!("SELECT envelope FROM inbox WHERE {INPUTS} ORDER BY seq");
+        self.writer
+            .read(move |connection| {
+                // One that is damaged stays as it is.
+                let letter = |row: &rusqlite::Row| Ok(json(row, 0).ok());
+                let values = (&which.letter, &which.session);
+                let letters: Vec<Option<Envelope>> = connection.all(&sql, values, letter)?;
+                Ok(letters.into_iter().flatten().collect())
+            })
+            .await
+    }
+
+    /// Changes where dead letters belong and go.
+    ///
+    /// # Errors
+    /// See [`db::Error`].
+    pub async fn readdress_dead(&self, letters: Vec<Envelope>) -> Result<(), db::Error> {
+        let sql =
+            "UPDATE inbox SET envelope = ?2, session_key = ?3 WHERE id = ?1 AND state = 'dead'";
+        self.writer
+            .write(move |connection| {
+                letters.iter().try_for_each(|letter| {
+                    connection.run(sql, (&letter.id, to_json(letter)?, &letter.session_key.0))
+                })
+            })
+            .await
+    }
+
     /// Makes dead letters new: their turns run again, their parts are sent again. A sub-agent whose sender has
     /// heard of its end stays dead.
     ///

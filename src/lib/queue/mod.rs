@@ -61,8 +61,8 @@ pub use suspend::{Suspended, WaitsOn};
 pub use tasks::{AfterFailure, NewTask, Postponed, ReadyTask, Told, call_id};
 pub use trace::{Asking, Delivery, Meant, Trace, Traced, meant, trace};
 pub use view::{
-    Dead, Fate, Listing, Open, clash, counts, examine, fates, knows, listing, newest, result,
-    results,
+    Dead, Fate, Listing, Open, clash, counts, downloads_in_use, examine, fates, knows, listing,
+    newest, result, results,
 };
 
 use std::path::Path;

@@ -1,5 +1,6 @@
 //! Read access to `queue.db` for any process, without the daemon.
 
+use std::collections::HashSet;
 use std::path::Path;
 use std::time::Duration;
 
@@ -150,6 +151,34 @@ pub fn listing(path: &Path) -> Result<Listing, db::Error> {
                 },
             )?,
         })
+    })
+    .map(Option::unwrap_or_default)
+}
+
+/// Returns the directories below `downloads` with files of open inputs, of parts not yet sent, and of dead letters.
+///
+/// # Errors
+/// See [`db::Error`].
+pub fn downloads_in_use(path: &Path) -> Result<HashSet<String>, db::Error> {
+    // Each state has an index. What is damaged has no files.
+    let sql = "WITH inputs(id, envelope) AS (
+            SELECT id, envelope FROM inbox WHERE state IN ('pending', 'running')
+            UNION ALL SELECT id, envelope FROM inbox WHERE state = 'dead'),
+        parts(files) AS (
+            SELECT files FROM outbox WHERE state IN ('pending', 'sending', 'unknown')
+            UNION ALL SELECT files FROM outbox WHERE state = 'dead')
+        SELECT id FROM inputs
+        UNION SELECT file.value ->> '$.path'
+            FROM inputs, json_each(iif(json_valid(envelope), envelope, '{}'), '$.attachments') AS file
+        UNION SELECT file.value ->> '$.path' FROM parts, json_each(iif(json_valid(files), files, '[]')) AS file";
+    let directory = |path: Option<String>| {
+        let path = path.unwrap_or_default();
+        let (dir, _) = path.split_once('/').unwrap_or((&path, ""));
+        dir.to_owned()
+    };
+    db::read(path, |connection| {
+        let paths: Vec<_> = connection.all(sql, [], |row| row.get(0))?;
+        Ok(paths.into_iter().map(directory).collect())
     })
     .map(Option::unwrap_or_default)
 }

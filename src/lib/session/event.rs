@@ -171,6 +171,9 @@ pub struct Spoken {
     /// What an event is about (user messages that no person wrote).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub about: Option<About>,
+    /// The number in `queue.db` of the newest note in it (user messages of people).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub newest_note: Option<i64>,
     /// The model that said it (assistant messages).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
@@ -196,6 +199,7 @@ impl Spoken {
             trust: None,
             provenance: Vec::new(),
             about: None,
+            newest_note: None,
             model: None,
             stop: None,
             usage: None,

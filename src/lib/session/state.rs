@@ -126,6 +126,9 @@ pub struct Turn {
     pub run_id: String,
     /// The event of the user message.
     pub user_seq: u64,
+    /// The number of the newest note in its message, see [`Spoken::newest_note`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub newest_note: Option<i64>,
     /// Tool calls that began.
     pub started: Vec<String>,
     /// Model calls made.
@@ -248,6 +251,7 @@ impl State {
                 inbox_id: inbox_id.clone(),
                 run_id: spoken.run_id.clone(),
                 user_seq: seq,
+                newest_note: spoken.newest_note,
                 started: Vec::new(),
                 calls: 0,
                 usage: Usage::default(),

@@ -174,3 +174,36 @@ fn a_job_whose_model_is_gone_leaves_no_dead_letters_and_a_reminder_its_words() {
     let dead = "SELECT id FROM inbox WHERE state = 'dead' AND id LIKE 'job:look:%'";
     assert_eq!(times.sandbox.query("queue", dead).len(), 0);
 }
+
+#[test]
+fn a_reminder_that_was_due_while_its_channel_was_off_is_delivered_when_it_is_retried() {
+    let mut times = Times::new();
+    let due = times.now() + chrono::TimeDelta::hours(1);
+    let at = due.format("%Y-%m-%dT%H:%M:%SZ").to_string();
+    times.add(&["--id", "cake", "--at", &at, "--literal", "--text", TEXT]);
+    times.remind("kid", HOUR, &[]);
+    times.stop();
+    times.sandbox.reconfigure("[telegram]\nenabled = false");
+    times.clock.later(2 * HOUR);
+    times.start();
+    wait_for("both to be given up", SOON, || {
+        (times.dead() == 2).then_some(())
+    });
+    times.stop();
+    times.sandbox.reconfigure("[telegram]\nenabled = true");
+    times.start();
+    let told = times.sandbox.send(&["--queue", "retry", "all"]);
+    assert_eq!(told.code, 0, "{told:?}");
+    wait_for("both to be delivered", SOON, || {
+        let is_idle = times.sandbox.is_idle(&times.telegram);
+        (is_idle && times.heard(OWNER).len() == 2).then_some(())
+    });
+    let due = due.format("%A, %F %H:%M UTC").to_string();
+    let words = format!("{TEXT}\n\n⏳ This was due {due}.");
+    assert!(
+        times.heard(OWNER).contains(&words),
+        "{:?}",
+        times.heard(OWNER)
+    );
+    assert_eq!((times.dead(), times.model.requests().len()), (0, 1));
+}

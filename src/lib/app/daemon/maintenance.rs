@@ -219,11 +219,11 @@ pub(super) async fn housekeeping(pipeline: Arc<Pipeline>, home: Home) {
 
 /// Files of messages are kept as long as the messages; those of a command that never came, a day.
 fn prune_files(home: &Home) -> Result<(), sys::Error> {
-    // What came before a long rest may still be waiting for its turn.
-    let Ok(waiting) = queue::listing(&home.queue_db()) else {
+    // What came before a long rest may still be waiting for its turn, and a dead letter may be retried.
+    let Ok(in_use) = queue::downloads_in_use(&home.queue_db()) else {
         return Ok(());
     };
-    let is_done = |id: &str| waiting.inbox.iter().all(|open| open.id != id);
+    let is_done = |name: &str| !in_use.contains(name);
     attachments::prune(&home.downloads(), queue::KEEP, is_done)?;
     let spool = home.spool_new();
     let orphan = |name: &str| {
@@ -259,4 +259,96 @@ fn restore_files(home: &Home) -> Result<(), Failure> {
         atomic::remove_litter(dir)?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::message::{
+        Attachment, ChatRef, Envelope, MediaKind, OutFile, Route, Sender, SessionKey, Source,
+    };
+    use crate::queue::{Arrival, Ended, Finish, NewPart, Store, Verdict};
+
+    const DAY: Duration = Duration::from_secs(24 * 3600);
+
+    /// A message with a file in the directory `dir` below `downloads`.
+    fn message(id: &str, dir: &str) -> Arrival {
+        let envelope = Envelope::new(
+            id.to_owned(),
+            Source::Cli,
+            Sender::new("ada", "Ada"),
+            SessionKey("k".into()),
+            String::new(),
+            0,
+        );
+        let file = Attachment {
+            path: format!("{dir}/0-a"),
+            filename: "a".into(),
+            content_type: None,
+        };
+        let envelope = Envelope {
+            attachments: vec![file],
+            ..envelope
+        };
+        Arrival::new(id.to_owned(), Verdict::Accept(vec![envelope]))
+    }
+
+    fn end(id: &str, ended: Ended, parts: Vec<NewPart>) -> Finish {
+        Finish {
+            run_id: format!("run of {id}"),
+            inbox_ids: vec![id.to_owned()],
+            ended,
+            result: None,
+            parts,
+            sends_at_once: false,
+            note: None,
+            subagent: None,
+            tainted: false,
+            tasks: Vec::new(),
+        }
+    }
+
+    #[tokio::test]
+    async fn files_are_kept_as_long_as_something_open_or_dead_has_them() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let home = Home::at(dir.path());
+        home.create().expect("made");
+        let queue = Store::start(&home.queue_db()).expect("a queue");
+        let arrivals = vec![
+            message("ch:sms:1", "ch-1"),
+            message("dead", "dead"),
+            message("spoken", "spoken"),
+            message("answered", "answered"),
+        ];
+        queue.accept(arrivals, None, 1).await.expect("accepted");
+        let voice = OutFile {
+            kind: MediaKind::Voice,
+            path: "voice-1/a.ogg".into(),
+            filename: "a.ogg".into(),
+            handle: None,
+        };
+        let route = Route::new("telegram", ChatRef::new("1001"));
+        let part = NewPart {
+            files: vec![voice],
+            ..NewPart::plain(route, String::new())
+        };
+        for ended in [
+            end("dead", Ended::Dead("no".into()), Vec::new()),
+            end("spoken", Ended::Done, vec![part]),
+            end("answered", Ended::Done, Vec::new()),
+        ] {
+            queue.finish(ended, 2).await.expect("finished");
+        }
+        for name in ["ch-1", "dead", "spoken", "voice-1", "answered"] {
+            let path = home.downloads().join(name);
+            std::fs::create_dir_all(&path).expect("made");
+            let dir = std::fs::File::open(&path).expect("opened");
+            dir.set_modified(clock::now() - 15 * DAY).expect("a time");
+        }
+        prune_files(&home).expect("pruned");
+        let left = std::fs::read_dir(home.downloads()).expect("read").flatten();
+        let mut left: Vec<_> = left.map(|entry| entry.file_name()).collect();
+        left.sort();
+        assert_eq!(left, ["ch-1", "dead", "voice-1"]);
+    }
 }

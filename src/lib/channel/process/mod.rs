@@ -134,11 +134,7 @@ impl Process {
             outgoing_files::clear(&self.layout, &key);
             return result(outcome);
         }
-        let place = tokio::task::block_in_place(|| outgoing_files::offer(&self.layout, &message));
-        place.map_err(|error| SendError::NotSent {
-            reason: error.to_string(),
-            retry_after: None,
-        })?;
+        tokio::task::block_in_place(|| outgoing_files::offer(&self.layout, &message))?;
         let outcome = tokio::select! {
             told = told => match told {
                 Ok(outcome) => outcome,

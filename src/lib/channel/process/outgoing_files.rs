@@ -1,6 +1,6 @@
 //! Messages as files: offered in `out/`, claimed in `sending/`, removed when the result is known.
 
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
@@ -10,8 +10,8 @@ use serde::Serialize;
 
 use super::capabilities::MARK;
 use super::layout::Layout;
-use crate::channel::Outgoing;
-use crate::message::Button;
+use crate::channel::{Outgoing, SendError};
+use crate::message::{Button, OutFile};
 use crate::sys::{Error, HeldDir, atomic, read_foreign};
 use crate::text;
 
@@ -21,6 +21,8 @@ const MAX_BOOT: u64 = 100;
 const MAX_ENTRIES: usize = 100_000;
 /// Those that are looked at for the state of the channel: more are not offered at once, and it is looked at often.
 const MAX_LOOKED_AT: usize = 2_000;
+/// Characters that a copy keeps of the name of its file: they have up to four bytes, its key up to 64, and names of files 255.
+const MAX_NAME: usize = 40;
 
 /// A message for the process.
 #[derive(Debug, Clone, Copy)]
@@ -73,22 +75,62 @@ struct WrittenFile<'a> {
 }
 
 /// Offers a message, unless the process has it already.
-pub(super) fn offer(layout: &Layout, message: &Message<'_>) -> Result<(), Error> {
+///
+/// # Errors
+/// [`SendError::Never`] when one of its files cannot be read, else [`SendError::NotSent`].
+pub(super) fn offer(layout: &Layout, message: &Message<'_>) -> Result<(), SendError> {
     if !layout.is_whole() {
         let no_directory = std::io::Error::from(std::io::ErrorKind::NotADirectory);
-        return Err(Error::at("use the directories beside", &layout.out())(
-            no_directory,
-        ));
+        let error = Error::at("use the directories beside", &layout.out())(no_directory);
+        return Err(not_now(&error));
     }
     if matches!(place(layout, message.key), Place::Sending(_) | Place::Out) {
         return Ok(());
     }
+    let files = &message.outgoing.files;
+    let sources: Result<Vec<File>, SendError> = files
+        .iter()
+        .map(|(file, path)| open_source(file, path))
+        .collect();
+    write(layout, message, sources?).map_err(|error| not_now(&error))
+}
+
+/// Opens a file that goes with a message.
+fn open_source(file: &OutFile, path: &Path) -> Result<File, SendError> {
+    let never = |why: &str| SendError::Never {
+        reason: format!("{} {why}", file.filename),
+        chat_is_there: true,
+    };
+    let failed = |error: std::io::Error| match Error::at("open", path)(error) {
+        error if error.is_retryable() => not_now(&error),
+        error => never(&format!("cannot be read: {}", error.source)),
+    };
+    // A FIFO or a device must not hold us up; a regular file does not mind.
+    let source = OpenOptions::new()
+        .read(true)
+        .custom_flags(nix::libc::O_NONBLOCK)
+        .open(path)
+        .map_err(failed)?;
+    let is_file = source.metadata().map_err(failed)?.is_file();
+    is_file.then_some(source).ok_or_else(|| never("is no file"))
+}
+
+fn not_now(error: &Error) -> SendError {
+    SendError::NotSent {
+        reason: error.to_string(),
+        retry_after: None,
+    }
+}
+
+/// Writes a message and copies of its files.
+fn write(layout: &Layout, message: &Message<'_>, sources: Vec<File>) -> Result<(), Error> {
     let outgoing = &message.outgoing;
     let mut files = Vec::new();
-    for (number, (file, path)) in outgoing.files.iter().enumerate() {
+    for (number, ((file, _), source)) in outgoing.files.iter().zip(sources).enumerate() {
         let name = text::file_name(&file.filename, "._-");
+        let name = text::tail(&name, MAX_NAME);
         let name = format!("{}-{number}-{name}", message.key);
-        open(&layout.files())?.with(&name, |to| copy(path, to))?;
+        open(&layout.files())?.with(&name, |to| copy(source, to))?;
         files.push(WrittenFile {
             path: layout.files().join(name).display().to_string(),
             filename: &file.filename,
@@ -240,12 +282,12 @@ fn file(key: &str) -> String {
     format!("{key}.json")
 }
 
-fn copy(from: &Path, to: &Path) -> Result<(), Error> {
-    let copied = std::fs::File::open(from).and_then(|mut source| {
-        // What an earlier try left.
-        drop(std::fs::remove_file(to));
-        let mut options = OpenOptions::new();
-        let mut target = options.create_new(true).write(true).mode(0o600).open(to)?;
+fn copy(mut source: File, to: &Path) -> Result<(), Error> {
+    // What an earlier try left.
+    drop(std::fs::remove_file(to));
+    let mut options = OpenOptions::new();
+    let target = options.create_new(true).write(true).mode(0o600).open(to);
+    let copied = target.and_then(|mut target| {
         std::io::copy(&mut source, &mut target)?;
         target.flush()
     });

@@ -33,6 +33,30 @@ impl Bench {
         })
     }
 
+    fn send_file(
+        &self,
+        key: &'static str,
+        filename: &str,
+        path: PathBuf,
+    ) -> tokio::task::JoinHandle<Result<String, SendError>> {
+        let channel = self.channel.clone();
+        let file = OutFile {
+            kind: MediaKind::Document,
+            path: "a".to_owned(),
+            filename: filename.to_owned(),
+            handle: None,
+        };
+        tokio::spawn(async move {
+            let chat = ChatRef::default();
+            let files = [(file, path)];
+            let message = Outgoing {
+                files: &files,
+                ..outgoing(key, &chat, false)
+            };
+            channel.send(message).await
+        })
+    }
+
     async fn offered(&self, key: &str) -> serde_json::Value {
         let path = self.channel.layout.out().join(format!("{key}.json"));
         for _ in 0..500 {
@@ -246,22 +270,7 @@ async fn files_are_copies_of_its_own_and_go_with_the_message() {
     let source = tempfile::tempdir().expect("dir");
     let path = source.path().join("a");
     put(&path, "bytes");
-    let channel = bench.channel.clone();
-    let sent = tokio::spawn(async move {
-        let file = OutFile {
-            kind: MediaKind::Document,
-            path: "a".to_owned(),
-            filename: "../../a b.txt".to_owned(),
-            handle: None,
-        };
-        let chat = ChatRef::default();
-        let files = [(file, path)];
-        let message = Outgoing {
-            files: &files,
-            ..outgoing("5-1", &chat, false)
-        };
-        channel.send(message).await
-    });
+    let sent = bench.send_file("5-1", "../../a b.txt", path);
     let written = bench.offered("5-1").await;
     let own = PathBuf::from(written["files"][0]["path"].as_str().expect("a path"));
     assert_eq!(own.parent(), Some(layout.files().as_path()));
@@ -270,6 +279,50 @@ async fn files_are_copies_of_its_own_and_go_with_the_message() {
         .channel
         .acknowledge("5-1", Outcome::Arrived("1".to_owned()));
     assert!(sent.await.expect("no panic").is_ok() && !own.exists());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_file_with_a_long_name_is_offered_under_a_shorter_one() {
+    let bench = Bench::new();
+    put(&bench.channel.layout.capabilities(), r#"{"files":true}"#);
+    let source = tempfile::tempdir().expect("dir");
+    let path = source.path().join("a");
+    put(&path, "bytes");
+    let filename = format!("{}.pdf", "報".repeat(83));
+    let sent = bench.send_file("5-1", &filename, path);
+    let written = bench.offered("5-1").await;
+    assert_eq!(written["files"][0]["filename"], filename.as_str());
+    let own = PathBuf::from(written["files"][0]["path"].as_str().expect("a path"));
+    assert_eq!(std::fs::read(&own).expect("the copy"), b"bytes");
+    assert_eq!(own.extension(), Some("pdf".as_ref()));
+    sent.abort();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_file_that_cannot_be_read_is_given_up_and_one_that_cannot_be_copied_is_not() {
+    let bench = Bench::new();
+    let layout = bench.channel.layout.clone();
+    put(&layout.capabilities(), r#"{"files":true}"#);
+    let source = tempfile::tempdir().expect("dir");
+    let fifo = source.path().join("fifo");
+    nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRUSR).expect("a FIFO");
+    for path in [source.path().join("none"), source.path().to_owned(), fifo] {
+        let sent = bench.send_file("5-1", "a.txt", path).await;
+        let given_up = sent.expect("no panic").expect_err("no file");
+        assert!(
+            matches!(&given_up, SendError::Never { reason, chat_is_there: true } if reason.starts_with("a.txt ")),
+            "{given_up:?}"
+        );
+    }
+    // The directory of the channel may be there later.
+    let there = source.path().join("a");
+    put(&there, "bytes");
+    std::fs::remove_dir(layout.files()).expect("removed");
+    let sent = bench.send_file("5-1", "a.txt", there).await;
+    assert!(matches!(
+        sent.expect("no panic"),
+        Err(SendError::NotSent { .. })
+    ));
 }
 
 #[test]

@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
-use crate::message::{Button, DeadLetters, Envelope};
+use crate::clock;
+use crate::message::{Button, Command, DeadLetters, Envelope, Source};
 use crate::pipeline::persist::Recorded;
+use crate::pipeline::turn::outcome::is_unheard;
 use crate::pipeline::{Pipeline, Signal};
 use crate::queue::Which;
 
@@ -35,6 +37,7 @@ impl Pipeline {
         };
         let count = match action {
             DeadLetters::Retry => {
+                self.readdress(&which).await?;
                 let retry = || self.queue.retry_dead(which.clone());
                 let retried = self.persist("a retried dead letter", retry).await?;
                 let count = retried.inbox.len() + retried.outbox.len();
@@ -64,5 +67,25 @@ impl Pipeline {
             self.close_question(letter, |_| text.to_owned()).await;
         }
         Ok(heard)
+    }
+
+    /// Finds out anew who hears of dead letters that nobody could hear when they came.
+    async fn readdress(&self, which: &Which) -> Recorded<()> {
+        let read = || self.queue.dead_inputs(which.clone());
+        let dead = self.persist("a retried dead letter", read).await?;
+        let mut readdressed = Vec::new();
+        for letter in dead {
+            let is_refused = matches!(letter.command, Some(Command::Refused { .. }));
+            readdressed.extend(match letter.source {
+                Source::Job if is_refused => self.job_again(&letter, clock::now_ms()).await,
+                Source::Notify if is_unheard(&letter) => self.event_again(letter).await,
+                _ => None,
+            });
+        }
+        if readdressed.is_empty() {
+            return Ok(());
+        }
+        let write = || self.queue.readdress_dead(readdressed.clone());
+        self.persist("a retried dead letter", write).await
     }
 }

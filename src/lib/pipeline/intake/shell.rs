@@ -233,7 +233,7 @@ impl Pipeline {
                     source: source.clone(),
                     ..About::default()
                 };
-                let key = event_key(words, "system");
+                let key = event_key(words.untrusted, "system");
                 input.event(live, Source::System, words, key, about)
             }
             control::Command::Notify {
@@ -248,7 +248,7 @@ impl Pipeline {
                     reference: reference.clone(),
                     data: data.clone(),
                 };
-                let (key, route) = self.way_of_notification(words, source, live, known);
+                let (key, route) = self.way_of_notification(words.untrusted, source, live, known);
                 Envelope {
                     route,
                     attachments: files(attachments),
@@ -284,11 +284,25 @@ impl Pipeline {
         })
     }
 
+    /// Returns a notification that nobody could hear with its conversation and its way as they are now.
+    pub(in crate::pipeline) async fn event_again(&self, unheard: Envelope) -> Option<Envelope> {
+        let known = self.everybody().await.ok()?;
+        let untrusted = unheard.session_key == event_key(true, "system");
+        let source = unheard.about.as_ref()?.source.clone()?;
+        let (session_key, route) =
+            self.way_of_notification(untrusted, &source, &self.live(), &known);
+        Some(Envelope {
+            session_key,
+            route,
+            ..unheard
+        })
+    }
+
     /// Returns the conversation and the way of a notification. Words that are said to be
     /// somebody else's have a separate conversation.
     fn way_of_notification(
         &self,
-        words: &Words,
+        untrusted: bool,
         source: &str,
         live: &Live,
         known: &Everybody,
@@ -298,7 +312,7 @@ impl Pipeline {
             self.end_troubles("no owner");
         }
         match way {
-            Some((_, route)) if words.untrusted => (event_key(words, source), Some(route)),
+            Some((_, route)) if untrusted => (event_key(untrusted, source), Some(route)),
             Some((key, route)) => (key, Some(route)),
             None => {
                 let whose = if live.config.channels.is_empty() {
@@ -309,7 +323,7 @@ impl Pipeline {
                 let trouble =
                     format!("a notification of {source} is not delivered: no {whose} configured");
                 self.note_trouble_of("no owner", &trouble);
-                (event_key(words, "system"), None)
+                (event_key(untrusted, "system"), None)
             }
         }
     }
@@ -644,8 +658,8 @@ fn joined(live: &Live, door: &str, target: &str) -> Option<SessionKey> {
 }
 
 /// Returns the conversation of events called `name`; those in untrusted words are kept apart.
-fn event_key(words: &Words, name: &str) -> SessionKey {
-    SessionKey(if words.untrusted {
+fn event_key(untrusted: bool, name: &str) -> SessionKey {
+    SessionKey(if untrusted {
         format!("event:{name}:untrusted")
     } else {
         name.to_owned()

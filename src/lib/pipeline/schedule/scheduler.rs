@@ -323,13 +323,13 @@ impl Scheduler {
             // First the record, then the end: a run that ends now finds that it has nothing to say.
             let interrupt = || queue.interrupt(&ids, crate::clock::now_ms());
             match self.pipeline.persist("an interruption", interrupt).await {
-                Ok(()) => match run {
-                    None => self.lanes.wake(inputs.key()),
-                    Some(run) => {
+                Ok(()) => {
+                    if let Some(run) = run {
                         run.interrupted.store(true, Ordering::Relaxed);
                         run.cancel.cancel();
                     }
-                },
+                    self.lanes.wake(inputs.key());
+                }
                 Err(Unrecorded::Ending) => return,
                 // The turn that runs ends by itself, and this one follows it.
                 Err(Unrecorded::Failed(_)) => {}

@@ -20,6 +20,9 @@ use crate::queue::{Ended, Ending, Finish, NewPart, NewTask, Note};
 /// The number of characters, of a text sent into a conversation from another one, that the conversation is told of.
 const TOLD: usize = 1500;
 
+/// Why an event is not answered that nobody would hear of.
+const UNHEARD: &str = "not delivered: no owner configured";
+
 /// What is to be recorded of a turn.
 pub(crate) struct Outcome {
     ended: Ended,
@@ -254,10 +257,9 @@ impl Pipeline {
         run_id: &str,
         outcome: Outcome,
     ) -> bool {
-        let unheard =
-            envelope.source == Source::Notify && envelope.route.is_none() && outcome.text.is_some();
+        let unheard = is_unheard(envelope) && outcome.text.is_some();
         let ended = match outcome.ended {
-            Ended::Done if unheard => Ended::Dead("not delivered: no owner configured".to_owned()),
+            Ended::Done if unheard => Ended::Dead(UNHEARD.to_owned()),
             ended => ended,
         };
         let now = clock::now_ms();
@@ -575,6 +577,17 @@ fn failure(live: &Live, envelope: &Envelope, reason: &str, receipts: &[String]) 
         format!("\n\nDone before that: {}.", receipts.join("; "))
     };
     format!("{message}\n\n({}){done}", crate::text::shorten(reason, 600))
+}
+
+/// Returns true for an event of which nobody would hear.
+pub(crate) fn is_unheard(envelope: &Envelope) -> bool {
+    envelope.source == Source::Notify && envelope.route.is_none()
+}
+
+/// An event of which nobody would hear: an answer would be paid for in vain.
+pub(crate) fn unheard(envelope: &Envelope) -> Outcome {
+    let reply = Reply::error(&envelope.id, UNHEARD);
+    Outcome::new(Ended::Dead(UNHEARD.to_owned()), reply, None)
 }
 
 /// An order that makes no sense. Its words would be lost unseen if nobody waits for the answer, so

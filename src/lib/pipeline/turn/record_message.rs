@@ -42,7 +42,7 @@ pub(super) struct Message<'a> {
 
 impl Pipeline {
     /// Writes the message into its transcript, unless an earlier start of this run did; returns the newest of what
-    /// was heard with it.
+    /// was heard with it and is not forgotten.
     pub(super) async fn hear(
         self: &Arc<Self>,
         context: &TurnContext<'_>,
@@ -64,7 +64,10 @@ impl Pipeline {
             return Ok(Ok(newest));
         }
         self.forget_withheld(inputs).await?;
-        Ok(Ok(None))
+        // After an answer it was forgotten, and its number may be that of another note.
+        let is_answered = resume == Resume::Answered;
+        let turn = session.state().turn.as_ref().filter(|_| !is_answered);
+        Ok(Ok(turn.and_then(|turn| turn.newest_note)))
     }
 
     /// Writes the message of a turn into its transcript, with what is known in addition to it. Returns the number of the
@@ -114,7 +117,8 @@ impl Pipeline {
                 text,
             })
             .collect();
-        let message = self.user_message(&messages, &notes, &place, (carried, known, recalled));
+        let beside = (carried, known, recalled);
+        let message = self.user_message(&messages, (&notes, newest), &place, beside);
         let (message, parts) = match message.await {
             Ok(message) => message,
             Err(waits) => return Ok(Err(Unwritten::Waits(Box::new(waits)))),
@@ -136,7 +140,7 @@ impl Pipeline {
     async fn user_message(
         &self,
         messages: &[Envelope],
-        notes: &[Note],
+        (notes, newest): (&[Note], Option<i64>),
         place: &Place<'_>,
         (carried, known, recalled): (Option<Carried>, Option<Told>, Option<Recalled>),
     ) -> Result<(Kind, Vec<PromptBlock>), Waits> {
@@ -197,6 +201,7 @@ impl Pipeline {
             trust: Some(if foreign { Trust::Other } else { Trust::Owner }),
             provenance: if any { provenance } else { Vec::new() },
             about: first.and_then(|envelope| envelope.about.clone()),
+            newest_note: newest,
             ..Spoken::new(Role::User, content, place.run_id)
         });
         Ok((message, parts.blocks()))

@@ -94,6 +94,24 @@ impl Pipeline {
         })
     }
 
+    /// Returns the input that a time of a job is now which was refused when it was due; `None` when the job is not there any
+    /// more as it was.
+    pub(in crate::pipeline) async fn job_again(
+        &self,
+        refused: &Envelope,
+        now: i64,
+    ) -> Option<Envelope> {
+        let (id, at) = Job::of_key(&refused.id)?;
+        let jobs = self.schedule.jobs.look().ok()?;
+        let job = jobs.get(id).filter(|job| job.text == refused.text)?;
+        let input = self.input_of(job, at?, now).await?;
+        Some(Envelope {
+            id: refused.id.clone(),
+            received_at: refused.received_at,
+            ..input
+        })
+    }
+
     /// Returns why a job that somebody else asked for does nothing: they may not talk any more where it would be heard.
     fn why_not_theirs(&self, job: &Job, live: &Live) -> Option<String> {
         let (by, config) = (Address::parse(job.by.as_deref()?)?, &live.config);

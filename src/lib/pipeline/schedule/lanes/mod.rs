@@ -26,6 +26,8 @@ pub(super) struct Lanes {
     probes: HashMap<String, SessionKey>,
     /// Lanes in which a command runs ahead of the turn that waits.
     ahead: HashSet<SessionKey>,
+    /// Lanes that were woken while their turn ran: that it is suspended may not be known yet.
+    woken: HashSet<SessionKey>,
     slots: Slots,
 }
 
@@ -119,6 +121,7 @@ impl Lanes {
     /// Frees a lane whose turn ended, or was suspended.
     pub(super) fn ended(&mut self, key: &SessionKey) {
         self.running.remove(key);
+        self.woken.remove(key);
         self.probes.retain(|_, probe| probe != key);
         if self.suspended.contains_key(key) {
             if self.ahead.remove(key) {
@@ -143,8 +146,12 @@ impl Lanes {
         lane.remove(at)
     }
 
-    /// Lets the lane of `inputs` wait until `wake`.
+    /// Lets the lane of `inputs` wait until `wake`. In a lane that waits already they are behind what it waits with, as any
+    /// other turn: a crash may have broken off a choice of the model that ran ahead.
     pub(super) fn suspend(&mut self, inputs: TurnInputs, wake: Alarm) {
+        if self.suspended.contains_key(inputs.key()) {
+            return self.push(inputs);
+        }
         let key = inputs.key().clone();
         self.probes.retain(|_, probe| *probe != key);
         self.round.retain(|other| *other != key);
@@ -157,15 +164,20 @@ impl Lanes {
                 .filter(|other| other.model() == Some(model));
             others.for_each(|other| other.wake = other.wake.or_later(wake));
         }
-        self.suspended.insert(key, sleeper);
+        self.suspended.insert(key.clone(), sleeper);
+        if self.woken.remove(&key) {
+            self.wake(&key);
+        }
     }
 
-    /// Lets the suspended turn of a lane continue now, if there is one.
+    /// Lets the suspended turn of a lane continue now, if there is one; also one that runs and is about to be suspended.
     pub(super) fn wake(&mut self, key: &SessionKey) {
         if let Some(sleeper) = self.suspended.remove(key) {
             let lane = self.waiting.entry(key.clone()).or_default();
             lane.push_front(sleeper.inputs);
             self.enter_round(key.clone());
+        } else if self.running.contains_key(key) {
+            self.woken.insert(key.clone());
         }
     }
 

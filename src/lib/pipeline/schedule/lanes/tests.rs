@@ -240,6 +240,21 @@ fn one_turn_probes_a_model_for_all_that_wait_and_all_go_on_when_it_answers() {
     assert_eq!(all, expected);
 }
 
+/// A `/model`.
+fn choice(session: &str, seq: i64) -> TurnInputs {
+    let mut envelope = row(session, seq).leader().clone();
+    envelope.command = Some(Command::Model { choice: None });
+    TurnInputs::of(Accepted {
+        seq,
+        attempts: 0,
+        run_id: None,
+        wake_at: None,
+        suspended: None,
+        deaths: Deaths::default(),
+        envelope,
+    })
+}
+
 #[test]
 fn another_model_is_chosen_ahead_of_what_waits_and_wakes_it() {
     let (mut lanes, now) = (Running::default(), Instant::now());
@@ -247,17 +262,7 @@ fn another_model_is_chosen_ahead_of_what_waits_and_wakes_it() {
     let wake = Alarm::at(now + Duration::from_secs(60));
     lanes.0.suspend(waits("a", 1, "m", 1), wake);
     lanes.push(row("a", 2));
-    let mut choice = row("a", 3).leader().clone();
-    choice.command = Some(Command::Model { choice: None });
-    lanes.push(TurnInputs::of(Accepted {
-        seq: 3,
-        attempts: 0,
-        run_id: None,
-        wake_at: None,
-        suspended: None,
-        deaths: Deaths::default(),
-        envelope: choice,
-    }));
+    lanes.push(choice("a", 3));
     for expected in [3, 1, 2] {
         assert_eq!(started(&mut lanes, 4), [expected]);
         lanes.ended(&key);
@@ -278,5 +283,42 @@ fn what_waits_for_a_time_alone_is_woken_by_nothing_else() {
     lanes.0.wake_due(now, &|_| true);
     assert_eq!(started(&mut lanes, 4), [] as [i64; 0]);
     lanes.0.wake_due(wake, &|_| false);
+    assert_eq!(started(&mut lanes, 4), [1]);
+}
+
+#[test]
+fn a_choice_that_a_crash_broke_off_goes_ahead_of_what_waits_and_loses_none_of_it() {
+    let (mut lanes, now) = (Running::default(), Instant::now());
+    let key = SessionKey("a".into());
+    let later = Alarm::at(now + Duration::from_secs(60));
+    lanes.0.suspend(waits("a", 1, "m", 1), later);
+    // Both had begun: after a death each is suspended.
+    lanes.0.suspend(choice("a", 2), Alarm::at(now));
+    lanes.push(row("a", 3));
+    for expected in [2, 1, 3] {
+        assert_eq!(started(&mut lanes, 4), [expected]);
+        lanes.ended(&key);
+    }
+}
+
+#[test]
+fn a_turn_that_is_woken_before_it_is_known_to_be_suspended_goes_on_at_once() {
+    let (mut lanes, now) = (Running::default(), Instant::now());
+    let key = SessionKey("a".into());
+    let later = Alarm::at(now + Duration::from_secs(60));
+    for seq in 1..=2 {
+        lanes.push(row("a", seq));
+    }
+    assert_eq!(started(&mut lanes, 4), [1]);
+    // A stop has come between the record and the signal.
+    lanes.0.wake(&key);
+    lanes.0.suspend(waits("a", 1, "m", 1), later);
+    lanes.ended(&key);
+    assert_eq!(started(&mut lanes, 4), [1]);
+    // It holds for that turn alone.
+    lanes.0.suspend(waits("a", 1, "m", 2), later);
+    lanes.ended(&key);
+    assert_eq!(started(&mut lanes, 4), [] as [i64; 0]);
+    lanes.0.wake(&key);
     assert_eq!(started(&mut lanes, 4), [1]);
 }
