@@ -71,8 +71,7 @@ impl std::fmt::Display for Unheard {
 /// that is not known.
 pub(crate) async fn words(
     live: &Live,
-    run_id: &str,
-    session_id: &str,
+    purpose: Purpose<'_>,
     path: &Path,
     seconds: Option<u32>,
     cancel: &CancellationToken,
@@ -80,7 +79,7 @@ pub(crate) async fn words(
     let words = match &live.listener {
         Some(program) => listen(program, path, cancel).await?,
         None => {
-            let asked = ask(live, run_id, session_id, path, seconds);
+            let asked = ask(live, purpose, path, seconds);
             cancel
                 .run_until_cancelled(asked)
                 .await
@@ -96,8 +95,7 @@ pub(crate) async fn words(
 
 async fn ask(
     live: &Live,
-    run_id: &str,
-    session_id: &str,
+    purpose: Purpose<'_>,
     path: &Path,
     seconds: Option<u32>,
 ) -> Result<String, Unheard> {
@@ -116,7 +114,6 @@ async fn ask(
         bytes: &bytes,
         filename: &filename,
     };
-    let purpose = Purpose::new(run_id, session_id, "speech_to_text");
     let heard = client.transcribe(purpose, &model.name, recording, seconds);
     heard.await.map_err(|error| match error.away() {
         Ok(away) => Unheard::Unavailable(Waits {
