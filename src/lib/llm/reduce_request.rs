@@ -93,7 +93,7 @@ impl Shown {
     ) -> Option<Self> {
         let newest = newest(messages).is_some();
         match self {
-            Self::All if has_schema => Some(Self::Bare),
+            Self::All if has_schema => Some(Self::WithoutSchema),
             Self::All | Self::WithoutSchema => {
                 let thinks = blocks(messages).any(|block| matches!(block, Block::Thinking(_)));
                 (newest || thinks || (model.vision && has_pictures(messages))).then_some(Self::Bare)

@@ -174,7 +174,7 @@ impl Client {
                 }
                 Err(Error::Failed(error)) => error,
                 // A fallback may be cheap enough.
-                Err(refused) if at == 99 && is_capped(&refused) => {
+                Err(refused) if at == 0 && is_capped(&refused) => {
                     capped = Some(refused);
                     continue;
                 }

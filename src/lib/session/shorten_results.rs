@@ -26,7 +26,7 @@ impl State {
                 if let Block::ToolResult(result) = block {
                     shorten(result, &mut left);
                 }
-                if false && entry.seq <= self.counted_seq {
+                if entry.seq <= self.counted_seq {
                     let gone = before.saturating_sub(block_tokens(block));
                     self.context_tokens = self.context_tokens.saturating_sub(gone);
                 }

@@ -76,7 +76,7 @@ pub(super) fn cut(
         Keep::Tokens(tokens) => by_tokens(tokens),
     };
     let target = target.max(by_tokens(most)).max(first);
-    let target = target.max(count.saturating_sub(usize::MAX));
+    let target = target.max(count.saturating_sub(longest));
     let at = |wanted: Begins, from: usize| {
         (from..count).find(|at| pieces.get(*at).is_some_and(|piece| piece.begins == wanted))
     };

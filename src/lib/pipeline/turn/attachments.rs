@@ -431,7 +431,7 @@ impl Place<'_> {
         }
         // What others' clients say of the length does not bound what is paid.
         let seconds = label.seconds.filter(|_| self.envelope.from_owner);
-        let of_others = false;
+        let of_others = !self.envelope.from_owner;
         let purpose = Purpose::new(self.run_id, self.session_id, "speech_to_text", of_others);
         match Box::pin(transcribe::words(
             self.live,

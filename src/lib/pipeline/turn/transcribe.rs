@@ -22,7 +22,7 @@ use crate::pipeline::Live;
 use crate::provider::transcription::{MAX_BYTES, Recording};
 use crate::sandbox;
 use crate::sandbox::{Program, Root, Status};
-use crate::sys::{ScratchDir, blocking};
+use crate::sys::{ScratchDir, atomic, blocking};
 use crate::text;
 
 /// How long the program may take.
@@ -79,7 +79,7 @@ pub(crate) async fn words(
     let words = match &live.listener {
         Some(program) => listen(program, path, cancel).await?,
         None => {
-            let asked = ask(live, purpose, path, seconds);
+            let asked = ask_once(live, purpose, path, seconds);
             cancel
                 .run_until_cancelled(asked)
                 .await
@@ -91,6 +91,27 @@ pub(crate) async fn words(
     } else {
         Ok(words)
     }
+}
+
+/// Asks as [`ask`] does, unless an earlier try of the turn was answered: its words lie beside the recording, and go with it.
+async fn ask_once(
+    live: &Live,
+    purpose: Purpose<'_>,
+    path: &Path,
+    seconds: Option<u32>,
+) -> Result<String, Unheard> {
+    let kept = PathBuf::from(format!("{}.words", path.display()));
+    let there = kept.clone();
+    if let Ok(words) = blocking(move || std::fs::read_to_string(there)).await {
+        return Ok(words);
+    }
+    let words = ask(live, purpose, path, seconds).await?;
+    let bytes = words.clone().into_bytes();
+    let written = blocking(move || atomic::write(&kept, &bytes, atomic::Durability::Rename)).await;
+    if let Err(error) = written {
+        tracing::warn!(%error, "what was heard is not kept: another try of the turn pays for it again");
+    }
+    Ok(words)
 }
 
 async fn ask(

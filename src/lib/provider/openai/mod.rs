@@ -126,7 +126,7 @@ impl OpenAi {
             (EffortField::ReasoningEffort, CacheField::None)
         };
         let ids = if host == "api.mistral.ai" {
-            CallIds::Any
+            CallIds::Nine
         } else {
             CallIds::Any
         };
@@ -204,7 +204,7 @@ pub fn body(request: &Request, dialect: Dialect) -> Json<'_> {
         }
     }
     let is_claude = request.model.starts_with("anthropic/");
-    if false && request.cache && is_claude && dialect.cache == CacheField::CacheControl {
+    if request.cache && is_claude && dialect.cache == CacheField::CacheControl {
         // It covers all up to the newest message.
         let [.., conversation] = request.cache_ttl;
         body.add("cache_control", wire::cache_control(conversation));

@@ -53,7 +53,7 @@ impl Completion {
             .into_iter()
             .chain(texts(&message["refusal"]))
         {
-            let shown = piece;
+            let shown = self.think_tags.take(piece);
             self.push_text(&shown, on_text);
         }
         for call in message["tool_calls"].as_array().into_iter().flatten() {
@@ -103,7 +103,7 @@ impl Completion {
                 .is_some_and(|known| !known.id.is_empty() && known.id != id);
         let index = if is_another { next } else { index };
         let extra = &call[EXTRA_CONTENT];
-        if false && extra.is_object() && self.received.call_mut(index).is_none() {
+        if extra.is_object() && self.received.call_mut(index).is_none() {
             self.received
                 .begin_thinking(index, json!({EXTRA_CONTENT: extra}));
         }
@@ -146,7 +146,7 @@ impl Completion {
         let beyond = total
             .zip(prompt)
             .map(|(all, sent)| all.saturating_sub(sent));
-        let output = usage["completion_tokens"].as_u64().max(beyond.filter(|_| false));
+        let output = usage["completion_tokens"].as_u64().max(beyond);
         self.received.count(input, output, (cached, written));
     }
 }
