@@ -393,6 +393,42 @@ fn a_voice_message_waits_for_the_model_that_listens_also_over_a_kill() {
 }
 
 #[test]
+fn what_was_heard_is_not_asked_again_while_the_next_recording_waits() {
+    let (telegram, model, ears) = (
+        FakeTelegram::start(),
+        FakeModel::start(),
+        FakeModel::start(),
+    );
+    let sandbox = Sandbox::new()
+        .with_telegram(&telegram)
+        .with_anthropic(&model)
+        .with_provider("ears", "openai", &ears, "listening")
+        .config("[routing]\nspeech_to_text = \"listening\"");
+    let _daemon = sandbox.ready();
+    ears.push_heard(Reply::Text("Buy milk".into()));
+    (0..100).for_each(|_| ears.push_heard(Reply::Status(503, None)));
+    for (id, sound) in [(1, b"OggS one"), (2, b"OggS two")] {
+        let file = telegram.offer_file(sound);
+        let voice = json!({"file_id": file, "file_unique_id": file, "duration": 8});
+        telegram.inject(message(id, &json!({"media_group_id": "g", "voice": voice})));
+    }
+    wait_for("the notice", SOON, || {
+        let shown = telegram.shown(OWNER).into_iter();
+        shown.rev().find(|text| text.starts_with('⏳'))
+    });
+    ears.forget_heard();
+    telegram.wait_sent(|sent| sent.reply_to.is_some(), SOON);
+    let asked = words(&model.requests()[0]);
+    assert!(
+        asked.contains("Buy milk") && asked.contains("heard 8 bytes"),
+        "{asked}"
+    );
+    let heard = ears.recordings().into_iter();
+    let first = heard.filter(|recording| recording.bytes == b"OggS one");
+    assert_eq!(first.count(), 1);
+}
+
+#[test]
 fn the_agent_sends_files_of_its_outbox_and_nothing_else() {
     let house = House::new();
     house.sandbox.put("workspace/outbox/plan.png", PNG);

@@ -4,8 +4,9 @@
 use std::{fs, os::unix::fs::PermissionsExt as _, path::Path, time::Duration};
 
 use rusqlite::types::Value as SqlValue;
+use serde_json::json;
 
-use crate::support::{FakeModel, Recording, Reply, Sandbox, wait_for};
+use crate::support::{FakeModel, FakeTelegram, Recording, Reply, Sandbox, wait_for};
 
 /// Long against everything that happens here, short against the patience of a reader.
 const SOON: Duration = Duration::from_secs(20);
@@ -180,6 +181,38 @@ fn a_limit_forbids_it_and_so_does_a_missing_price() {
         (model.recordings(), costs(&sandbox)),
         (Vec::new(), Vec::new())
     );
+}
+
+#[test]
+fn recordings_of_others_leave_the_last_fifth_of_the_day_to_the_owner() {
+    let (telegram, model) = (FakeTelegram::start(), FakeModel::start());
+    // Each costs 42 cents, of 80 for guests and a dollar in all.
+    let price = "cost_per_minute = 1.2\ncost_per_request = 0.4\n[models.primary]\ncost_per_mtok = [0, 0, 0, 0]";
+    let sandbox = listening(&model, price)
+        .with_telegram(&telegram)
+        .config("[cost]\nday_usd = 1.0");
+    let _daemon = sandbox.ready();
+    let file = telegram.offer_file(OGG);
+    let speaks = |id: i64, person: i64| {
+        telegram.inject(json!({"message": {
+            "message_id": id, "date": 1_700_000_000,
+            "from": {"id": person, "is_bot": false, "first_name": "Ada"},
+            "chat": {"id": person, "type": "private", "first_name": "Ada"},
+            "voice": {"file_id": file, "file_unique_id": format!("u{id}"), "duration": 1},
+        }}));
+    };
+    let answered = |id| telegram.wait_sent(|sent| sent.reply_to == Some(id), SOON);
+    let (guest, owner) = (1002, 1001);
+    speaks(1, guest);
+    answered(1);
+    speaks(2, guest);
+    wait_for("the refusal", SOON, || {
+        let shown = telegram.shown(guest).into_iter();
+        shown.rev().find(|text| text.starts_with('⏳'))
+    });
+    speaks(3, owner);
+    answered(3);
+    assert_eq!((model.recordings().len(), costs(&sandbox).len()), (2, 2));
 }
 
 #[test]

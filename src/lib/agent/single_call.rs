@@ -74,6 +74,7 @@ impl Single {
             session: session::IndexEntry::default(),
             conversation: self.conversation.clone(),
             person: self.person.clone(),
+            of_others: !self.from_owner,
             viewer: self.viewer.clone(),
             route: self.route.clone(),
             message_id: None,

@@ -42,6 +42,8 @@ pub struct Context {
     pub conversation: SessionKey,
     /// Who speaks, by their id.
     pub person: String,
+    /// Whether somebody else than the owner has it made.
+    pub of_others: bool,
     /// Whose memories it may use.
     pub viewer: Viewer,
     /// The chat that is talked in, if it is one.

@@ -221,6 +221,7 @@ impl<'a> Running<'a> {
             session: session.entry(),
             conversation: SessionKey(session.head().key.clone()),
             person: order.person.to_owned(),
+            of_others: !order.from_owner,
             viewer: order.viewer.clone(),
             route: order.route.cloned(),
             message_id: order.message_id.map(str::to_owned),

@@ -90,15 +90,20 @@ impl Prompt {
 }
 
 impl<'a> Purpose<'a> {
-    /// Returns a purpose without a separate budget.
-    pub fn new(run_id: &'a str, session_id: &'a str, source: &'static str) -> Self {
+    /// Returns a purpose without a separate budget; `of_others` as in the field.
+    pub fn new(
+        run_id: &'a str,
+        session_id: &'a str,
+        source: &'static str,
+        of_others: bool,
+    ) -> Self {
         Self {
             run_id,
             session_id,
             source,
             budget_usd: None,
             share_usd: None,
-            of_others: false,
+            of_others,
         }
     }
 

@@ -430,6 +430,45 @@ async fn a_fallback_that_the_money_is_not_enough_for_is_passed_over() {
     }
 }
 
+#[tokio::test]
+async fn a_model_that_the_money_is_not_enough_for_is_passed_over() {
+    let dear = "cost_per_mtok = [15, 75, 1.5, 18.75]\nfallbacks = [\"second\"]";
+    let free = provider_file("second", "cost_per_mtok = [0, 0, 0, 0]");
+    let capped = |message_usd, day_usd| Cost {
+        message_usd,
+        day_usd,
+        ..Cost::default()
+    };
+    let check = async |caps: Cost, b: &Arc<Scripted>| {
+        let mut house = house_of(dear, &free);
+        let a = says("from a");
+        house.client.providers.insert("a".into(), a.clone());
+        house.client.providers.insert("b".into(), b.clone());
+        house.client.caps = caps;
+        let answer = ask(&house.client, "primary").await;
+        assert_eq!(a.count(), 0);
+        answer
+    };
+    for caps in [capped(0.1, 0.0), capped(0.0, 0.1)] {
+        // It is waited for, too.
+        let b = Scripted::new(|asked, _| match asked {
+            0 => Answer::Fails(busy()),
+            _ => Answer::Says("from b"),
+        });
+        let paid = check(caps, &b).await.expect("the free one");
+        assert_eq!((paid.model.as_str(), b.count()), ("second", 2));
+    }
+    // Where it refuses, the limit is what is told, and how long it lasts.
+    let refused = check(capped(0.1, 0.0), &fails(wrong_key)).await;
+    assert!(matches!(refused, Err(Error::Refused(_))), "{refused:?}");
+    let refused = check(capped(0.0, 0.1), &fails(wrong_key)).await;
+    let away = refused
+        .expect_err("a limit")
+        .away()
+        .expect("until tomorrow");
+    assert_eq!((away.cause, away.opened), (Cause::Capped, false));
+}
+
 fn no_money() -> provider::Error {
     provider::Error::Exhausted {
         host: "h".into(),
@@ -679,4 +718,37 @@ async fn another_model_of_a_server_that_nobody_reaches_is_not_tried() {
         .map(|request| request.model)
         .collect();
     assert_eq!(models, ["m", "m", "m"]);
+}
+
+#[tokio::test]
+async fn a_schema_that_a_server_refuses_is_left_out_alone_and_not_sent_again() {
+    let b = Scripted::new(|_, request| match request.schema {
+        Some(_) => Answer::Fails(rejected()),
+        None => Answer::Says("ok"),
+    });
+    let mut house = house_of("", &provider_file("second", "vision = true"));
+    house.client.providers.insert("b".into(), b.clone());
+    let picture = Block::Image {
+        file: "a/0-x".into(),
+        content_type: "image/png".into(),
+        data: Some("AAAA".into()),
+    };
+    let messages = vec![Message::new(Role::User, vec![picture])];
+    let prompt = Prompt {
+        schema: Some(Arc::new(serde_json::json!({"type": "object"}))),
+        ..Prompt::plain(Vec::new(), messages.clone())
+    };
+    let purpose = Purpose::new("r", "s", "cli", false);
+    for _ in 0..2 {
+        let asked = (house.client).complete(purpose, "second", &prompt, &|_| {}, &|_| {});
+        asked.await.expect("an answer");
+    }
+    let requests = b.requests();
+    let sent = requests
+        .iter()
+        .map(|sent| (sent.schema.is_some(), *sent.messages == *messages));
+    assert_eq!(
+        sent.collect::<Vec<_>>(),
+        [(true, true), (false, true), (false, true)]
+    );
 }

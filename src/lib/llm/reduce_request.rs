@@ -13,7 +13,7 @@ use crate::provider::without_tools;
 /// As many refused blocks are remembered; then it starts over.
 const REMEMBERED: usize = 1000;
 
-/// Blocks that servers refused, by provider; clones share it. In memory only: after a restart a server
+/// Blocks that servers refused, by provider, and models that take no schema; clones share it. In memory only: after a restart a server
 /// may think otherwise.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Refused(Arc<Mutex<HashSet<u64>>>);
@@ -25,12 +25,17 @@ impl Refused {
         !known.is_empty() && known.contains(&mark(model, block))
     }
 
-    fn insert(&self, model: &Model, block: &Block) {
+    fn insert(&self, mark: u64) {
         let mut known = self.0.lock();
         if known.len() >= REMEMBERED {
             known.clear();
         }
-        known.insert(mark(model, block));
+        known.insert(mark);
+    }
+
+    /// Returns true when the server of `model` refused a request because of its schema.
+    pub(crate) fn has_schema_of(&self, model: &Model) -> bool {
+        self.0.lock().contains(&schema_mark(model))
     }
 }
 
@@ -43,11 +48,19 @@ fn mark(model: &Model, block: &Block) -> u64 {
     hasher.finish()
 }
 
+fn schema_mark(model: &Model) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (&model.provider.name, &model.model, "schema").hash(&mut hasher);
+    hasher.finish()
+}
+
 /// How much is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Shown {
     /// All that the model can take.
     All,
+    /// All but the schema of the answer: the request was refused.
+    WithoutSchema,
     /// Neither pictures nor what it kept of its thinking, and nothing else that is optional: the request was
     /// refused.
     Bare,
@@ -60,9 +73,15 @@ impl Shown {
     pub(crate) fn words(self) -> &'static str {
         match self {
             Self::All => "nothing is left out",
+            Self::WithoutSchema => "without the schema of the answer",
             Self::Bare => "without pictures and what the model kept of its thinking",
             Self::WithoutNewest => "without the newest result, file or picture",
         }
+    }
+
+    /// Returns true when the conversation is as it is.
+    pub(crate) fn is_whole(self) -> bool {
+        matches!(self, Self::All | Self::WithoutSchema)
     }
 
     /// Returns what to try after a refusal; `None` when there is nothing to leave out.
@@ -74,10 +93,10 @@ impl Shown {
     ) -> Option<Self> {
         let newest = newest(messages).is_some();
         match self {
-            Self::All => {
+            Self::All if has_schema => Some(Self::WithoutSchema),
+            Self::All | Self::WithoutSchema => {
                 let thinks = blocks(messages).any(|block| matches!(block, Block::Thinking(_)));
-                let has_more = newest || thinks || has_schema;
-                (has_more || (model.vision && has_pictures(messages))).then_some(Self::Bare)
+                (newest || thinks || (model.vision && has_pictures(messages))).then_some(Self::Bare)
             }
             Self::Bare => newest.then_some(Self::WithoutNewest),
             Self::WithoutNewest => None,
@@ -145,13 +164,13 @@ impl Shown {
                     model.name
                 ),
             },
-            Block::Image { .. } if self != Self::All || is_refused() => Block::Context {
+            Block::Image { .. } if !self.is_whole() || is_refused() => Block::Context {
                 text: format!(
                     "⟦a picture that the server of the model {} refused⟧",
                     model.name
                 ),
             },
-            Block::Thinking(_) if self != Self::All || refused.contains(model, block) => {
+            Block::Thinking(_) if !self.is_whole() || refused.contains(model, block) => {
                 return None;
             }
             Block::Text { .. }
@@ -174,6 +193,7 @@ impl Shown {
         };
         let left_out: Vec<&Block> = match self {
             Self::All => return,
+            Self::WithoutSchema => return refused.insert(schema_mark(model)),
             // Which of them it was nobody says; without them all, the next request need not be refused first.
             Self::Bare => blocks(messages).filter(kept).collect(),
             Self::WithoutNewest => newest(messages).into_iter().collect(),
@@ -181,7 +201,7 @@ impl Shown {
         tracing::warn!(model = %model.name, "content that the server refuses is left out of this conversation from now on");
         left_out
             .into_iter()
-            .for_each(|block| refused.insert(model, block));
+            .for_each(|block| refused.insert(mark(model, block)));
     }
 }
 

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Serialize;
+use serde_json::Value;
 use tokio::time::Instant as Clock;
 
 use super::reduce_request::Shown;
-use super::unavailable::Unavailable;
+use super::unavailable::{Cause, Unavailable};
 use super::{Client, Error, PATIENCE, Paid, Prompt, Purpose};
 use crate::config;
 use crate::config::Model;
@@ -145,6 +146,7 @@ impl Client {
         on_retry: &(dyn Fn(&str) + Send + Sync),
     ) -> Result<Paid, Error> {
         let (mut away, mut failed): (Option<Unavailable>, Option<Error>) = (None, None);
+        let mut capped = None;
         for (at, model) in candidates.iter().enumerate() {
             if at > 0 && outgrows(prompt, model) {
                 continue;
@@ -171,6 +173,11 @@ impl Client {
                     return Ok(paid);
                 }
                 Err(Error::Failed(error)) => error,
+                // A fallback may be cheap enough.
+                Err(refused) if at == 0 && is_capped(&refused) => {
+                    capped = Some(refused);
+                    continue;
+                }
                 // A fallback that the money is not enough for answers nobody; the model before it may be back in a moment.
                 Err(Error::Unavailable(capped)) if at > 0 => {
                     away = Some(capped.sooner(away));
@@ -202,15 +209,7 @@ impl Client {
                 failed = Some(error.into());
             }
         }
-        match (away, failed) {
-            // A fallback that refuses answers nobody: whoever waits does not go by its being there.
-            (Some(away), failed) => Err(Error::Unavailable(Unavailable {
-                opened: away.opened || failed.is_some(),
-                ..away
-            })),
-            (None, Some(error)) => Err(error),
-            (None, None) => Err(Error::NoProvider(String::new())),
-        }
+        Err(nobody(capped, away, failed))
     }
 
     /// Returns `model` and its fallbacks.
@@ -241,12 +240,11 @@ impl Client {
                 .await;
             let next = match &answer {
                 Err(Error::Failed(provider::Error::Rejected { .. })) => {
-                    shown.after_refusal(model, &prompt.messages, prompt.schema.is_some())
+                    let has_schema = self.schema(model, prompt, shown).is_some();
+                    shown.after_refusal(model, &prompt.messages, has_schema)
                 }
                 // Pictures alone can make a request larger than a server takes.
-                Err(Error::Failed(provider::Error::ContextOverflow { .. }))
-                    if shown == Shown::All =>
-                {
+                Err(Error::Failed(provider::Error::ContextOverflow { .. })) if shown.is_whole() => {
                     (model.vision && picture_bytes(&prompt.messages) > HEAVY).then_some(Shown::Bare)
                 }
                 Ok(_) => {
@@ -262,6 +260,12 @@ impl Client {
             on_retry(&error.to_string());
             shown = next;
         }
+    }
+
+    /// Returns the schema that is sent.
+    fn schema(&self, model: &Model, prompt: &Prompt, shown: Shown) -> Option<Arc<Value>> {
+        let is_taken = shown == Shown::All && !self.outages.refused.has_schema_of(model);
+        prompt.schema.clone().filter(|_| is_taken)
     }
 
     async fn attempt(
@@ -288,11 +292,11 @@ impl Client {
             },
             may_call: prompt.may_call && model.tools,
             messages: shown.of(&prompt.messages, model, &self.outages.refused),
-            cache: model.cache && shown == Shown::All,
+            cache: model.cache && shown.is_whole(),
             cache_ttl: model.cache_ttl,
-            thinking: model.thinking && shown == Shown::All,
+            thinking: model.thinking && shown.is_whole(),
             begin_within,
-            schema: prompt.schema.clone().filter(|_| shown == Shown::All),
+            schema: self.schema(model, prompt, shown),
         };
         let rates = Rates::of(model);
         let bytes = input_bytes(&request);
@@ -327,6 +331,34 @@ impl Client {
             cost_nano_usd,
             duration_ms,
         })
+    }
+}
+
+/// Returns true when a limit of money refuses a call; one whose rest is only reserved is waited for in place.
+fn is_capped(error: &Error) -> bool {
+    matches!(
+        error,
+        Error::Refused(Refusal::Cap { .. })
+            | Error::Unavailable(Unavailable {
+                cause: Cause::Capped,
+                ..
+            })
+    )
+}
+
+/// Returns why no candidate answered. `capped` is how a limit refused the first.
+fn nobody(capped: Option<Error>, away: Option<Unavailable>, failed: Option<Error>) -> Error {
+    match (capped, away, failed) {
+        // A fallback that is back before the limit ends is waited for.
+        (Some(_), Some(away), _) if away.cause != Cause::Capped => Error::Unavailable(away),
+        (Some(capped), _, _) => capped,
+        // A fallback that refuses answers nobody: whoever waits does not go by its being there.
+        (None, Some(away), failed) => Error::Unavailable(Unavailable {
+            opened: away.opened || failed.is_some(),
+            ..away
+        }),
+        (None, None, Some(error)) => error,
+        (None, None, None) => Error::NoProvider(String::new()),
     }
 }
 

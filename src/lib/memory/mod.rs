@@ -386,20 +386,22 @@ impl Memory {
     }
 
     /// Returns `recalled`, rewritten by a model where `settings` say so. The call is booked to the
-    /// run `run_id`.
+    /// run `run_id`; `of_others` as in [`crate::llm::Purpose`].
     pub async fn retell(
         &self,
         client: &Client,
         settings: &config::Recall,
         recalled: Recalled,
         (run_id, session_id): (&str, &str),
+        of_others: bool,
     ) -> Recalled {
         let began = Instant::now();
         let paused_until = self.rewritten.lock().paused_until;
         if paused_until.is_some_and(|until| began < until) {
             return recalled;
         }
-        let text = recall::rewrite(client, settings, &recalled, (run_id, session_id)).await;
+        let text =
+            recall::rewrite(client, settings, &recalled, (run_id, session_id), of_others).await;
         let mut rewritten = self.rewritten.lock();
         let Some(text) = text else {
             let timed_out = began.elapsed() >= recall::TIMEOUT;

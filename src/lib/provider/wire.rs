@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use serde_json::{Value, json};
 
 use super::Request;
+use crate::config::Ttl;
 use crate::message::{Block, RAW_INPUT, Role, ToolCall, ToolResult};
 
 /// The longest tool name: Anthropic and OpenAI both take `^[a-zA-Z0-9_-]{1,64}$` everywhere.
@@ -74,6 +75,14 @@ pub(super) fn is_blank(block: &Block) -> bool {
     match block {
         Block::Text { text } | Block::Context { text } => text.trim().is_empty(),
         _ => false,
+    }
+}
+
+/// Returns a mark for Claude's prompt cache.
+pub(super) fn cache_control(ttl: Ttl) -> Value {
+    match ttl {
+        Ttl::Minutes5 => json!({"type": "ephemeral"}),
+        Ttl::Hour => json!({"type": "ephemeral", "ttl": "1h"}),
     }
 }
 

@@ -1,8 +1,8 @@
 //! Shortens tool results of earlier turns: unchanged, as an extract, or as a stub.
 
-use super::state::State;
+use super::state::{State, block_tokens};
 use crate::language::summary;
-use crate::message::Block;
+use crate::message::{Block, ToolResult};
 use crate::text;
 
 /// Characters of untrusted tool results of turns that are over that stay as they are, the newest first. Of the first
@@ -17,46 +17,56 @@ const GIST: usize = 1_500;
 impl State {
     /// Shortens what tools brought in turns that are over: the newest [`READABLE`] characters stay, then [`GISTS`] of
     /// gists, which are as untrusted as the whole, and of the rest that there was something. It is no other after a second
-    /// time, so the bytes of a result change seldom.
+    /// time, so the bytes of a result change seldom. What the vendor counted is less by what goes.
     pub(super) fn shorten_results(&mut self) {
-        let (mut whole, mut gists) = (READABLE, GISTS);
-        let blocks = self.entries.iter_mut().rev();
-        for block in blocks.flat_map(|entry| entry.message.content.iter_mut().rev()) {
-            let Block::ToolResult(result) = block else {
-                continue;
-            };
-            if result.from.is_none() {
-                continue;
+        let mut left = (READABLE, GISTS);
+        for entry in self.entries.iter_mut().rev() {
+            for block in entry.message.content.iter_mut().rev() {
+                let before = block_tokens(block);
+                if let Block::ToolResult(result) = block {
+                    shorten(result, &mut left);
+                }
+                if entry.seq <= self.counted_seq {
+                    let gone = before.saturating_sub(block_tokens(block));
+                    self.context_tokens = self.context_tokens.saturating_sub(gone);
+                }
             }
-            result.pictures.clear();
-            let length = result.text.chars().count();
-            if let Some(rest) = whole.checked_sub(length) {
-                whole = rest;
-                continue;
-            }
-            let part = std::mem::take(&mut whole);
-            if part > PART {
-                result.text = shortened(&result.text, length, |words| {
-                    text::head_and_tail(words, part - AROUND, 70)
-                });
-                continue;
-            }
-            if length > GIST {
-                result.text = shortened(&result.text, length, |words| {
-                    summary::gist(words, GIST - AROUND)
-                });
-            }
-            if let Some(rest) = gists.checked_sub(result.text.chars().count()) {
-                gists = rest;
-                continue;
-            }
-            gists = 0;
-            result.text = format!(
-                "⟦untrusted words, {length} characters, left out after their turn: call the tool again to read them⟧"
-            );
-            result.from = None;
         }
     }
+}
+
+/// Shortens an untrusted result to what is `left` of [`READABLE`] and [`GISTS`].
+fn shorten(result: &mut ToolResult, (whole, gists): &mut (usize, usize)) {
+    if result.from.is_none() {
+        return;
+    }
+    result.pictures.clear();
+    let length = result.text.chars().count();
+    if let Some(rest) = whole.checked_sub(length) {
+        *whole = rest;
+        return;
+    }
+    let part = std::mem::take(whole);
+    if part > PART {
+        result.text = shortened(&result.text, length, |words| {
+            text::head_and_tail(words, part - AROUND, 70)
+        });
+        return;
+    }
+    if length > GIST {
+        result.text = shortened(&result.text, length, |words| {
+            summary::gist(words, GIST - AROUND)
+        });
+    }
+    if let Some(rest) = gists.checked_sub(result.text.chars().count()) {
+        *gists = rest;
+        return;
+    }
+    *gists = 0;
+    result.text = format!(
+        "⟦untrusted words, {length} characters, left out after their turn: call the tool again to read them⟧"
+    );
+    result.from = None;
 }
 
 /// Characters around the words of a shortened result, at most: its fence, and what is said of it.
@@ -134,6 +144,35 @@ mod tests {
         let before = state.clone();
         state.shorten_results();
         assert_eq!(state, before, "a second time changes nothing");
+    }
+
+    #[test]
+    fn what_is_shortened_after_a_turn_is_not_counted_for_the_next() {
+        use super::super::event::{Event, Kind, Spoken};
+        use crate::message::{Role, Usage};
+        let mut state = State::default();
+        let page = "x ".repeat(20_000);
+        (1..=4).for_each(|n| state.entries.push(brought(n, &page)));
+        let tokens = |state: &State| state.entries.iter().map(Entry::tokens).sum::<u64>();
+        let (before, counted) = (tokens(&state), 50_000);
+        let usage = Usage {
+            input_tokens: counted,
+            ..Usage::default()
+        };
+        let answer = Spoken {
+            usage: Some(usage),
+            ..Spoken::new(Role::Assistant, Vec::new(), "r")
+        };
+        let event = Event {
+            v: 1,
+            ts: String::new(),
+            seq: 5,
+            kind: Kind::Message(answer),
+        };
+        state.apply(&event, Default::default());
+        let gone = before - tokens(&state);
+        assert!(gone > 30_000, "{gone}");
+        assert_eq!(state.size(|| 0), counted - gone);
     }
 
     #[test]

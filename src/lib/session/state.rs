@@ -241,9 +241,6 @@ impl State {
         let ends = spoken.role == Role::Assistant
             && spoken.stop != Some(StopReason::Pause)
             && spoken.tool_calls().next().is_none();
-        if ends {
-            self.shorten_results();
-        }
         self.message_count +=
             u64::from(spoken.inbox_id.is_some() || spoken.role == Role::Assistant);
         if let Some(inbox_id) = &spoken.inbox_id {
@@ -277,6 +274,9 @@ impl State {
                     .zip(spoken.cost_nano_usd)
                     .map(|(sum, more)| sum + more);
             }
+        }
+        if ends {
+            self.shorten_results();
         }
     }
 

@@ -174,7 +174,7 @@ impl Questions {
             source: SOURCE,
             budget_usd: None,
             share_usd: Some(self.sampling.usd),
-            of_others: false,
+            of_others: self.context.of_others,
         };
         let prompt = prompt(request);
         let call = self

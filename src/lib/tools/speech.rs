@@ -50,7 +50,7 @@ impl Speaker {
         self.program.is_some() || self.client.models().for_role("text_to_speech").is_some()
     }
 
-    /// Returns a recording of `text` and its ending; or why there is none.
+    /// Returns a recording of `text` and its ending; or why there is none. `of_others` as in [`Purpose`].
     ///
     /// # Errors
     /// In words for the model.
@@ -58,6 +58,7 @@ impl Speaker {
         &self,
         text: &str,
         (run_id, session_id): (&str, &str),
+        of_others: bool,
         cancel: &CancellationToken,
     ) -> Result<(Vec<u8>, &'static str), String> {
         let chars = text.chars().count();
@@ -71,7 +72,7 @@ impl Speaker {
                 let model = model.ok_or(
                     "nobody speaks here ([routing] text_to_speech or [media] speak in agent.toml)",
                 )?;
-                let purpose = Purpose::new(run_id, session_id, "text_to_speech");
+                let purpose = Purpose::new(run_id, session_id, "text_to_speech", of_others);
                 let asked = self.client.speak(purpose, &model.name, text);
                 let asked = cancel.run_until_cancelled(asked).await;
                 asked
@@ -156,7 +157,8 @@ impl TypedTool for Tts {
             return ToolOutput::error("nobody speaks here");
         };
         let of = (context.run_id.as_str(), context.session_id.as_str());
-        let spoken = speaker.speak(args.text.trim(), of, &context.cancel).await;
+        let (text, of_others) = (args.text.trim(), context.of_others);
+        let spoken = speaker.speak(text, of, of_others, &context.cancel).await;
         let (sound, ending) = match spoken {
             Ok(spoken) => spoken,
             Err(why) => return ToolOutput::error(why),

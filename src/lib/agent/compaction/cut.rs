@@ -49,13 +49,14 @@ pub(super) fn pieces(entries: &[Entry], factor: f64) -> Vec<Piece> {
 }
 
 /// Returns where to cut so that about as much stays as `keep` says, of a window of `window` tokens, and
-/// at most `most` tokens; `None` when nothing can go. While a turn is `running`, its message and its
+/// at most `most` tokens and `longest` messages; `None` when nothing can go. While a turn is `running`, its message and its
 /// newest step stay, however large they are.
 pub(super) fn cut(
     pieces: &[Piece],
     keep: Keep,
     window: u64,
     most: u64,
+    longest: usize,
     running: bool,
 ) -> Option<Cut> {
     let count = pieces.len();
@@ -75,6 +76,7 @@ pub(super) fn cut(
         Keep::Tokens(tokens) => by_tokens(tokens),
     };
     let target = target.max(by_tokens(most)).max(first);
+    let target = target.max(count.saturating_sub(longest));
     let at = |wanted: Begins, from: usize| {
         (from..count).find(|at| pieces.get(*at).is_some_and(|piece| piece.begins == wanted))
     };
@@ -144,7 +146,8 @@ mod tests {
     }
 
     fn at(text: &str, keep: Keep, most: u64, running: bool) -> Option<(u64, Option<u64>)> {
-        cut(&talk(text, 10), keep, 1000, most, running).map(|cut| (cut.kept_from, cut.question))
+        cut(&talk(text, 10), keep, 1000, most, usize::MAX, running)
+            .map(|cut| (cut.kept_from, cut.question))
     }
 
     #[test]
@@ -176,6 +179,17 @@ mod tests {
             at("tatararar", Keep::Tokens(0), 0, true),
             Some((8, Some(3)))
         );
+    }
+
+    #[test]
+    fn of_many_short_messages_no_more_stay_than_may() {
+        let talk = talk(&"ta".repeat(10), 10);
+        let kept_from = |longest| {
+            let cut = cut(&talk, Keep::Tokens(20_000), 1000, 1000, longest, false);
+            cut.map(|cut| cut.kept_from)
+        };
+        assert_eq!([kept_from(6), kept_from(5)], [Some(15), Some(17)]);
+        assert_eq!(kept_from(usize::MAX), Some(3), "only the oldest turn goes");
     }
 
     #[test]

@@ -211,6 +211,8 @@ struct Plan {
     factor: f64,
     /// The size of the next request.
     size: u64,
+    /// The most messages that stay.
+    longest: usize,
     /// Whether a turn is not answered yet.
     running: bool,
 }
@@ -226,7 +228,14 @@ impl Plan {
     fn cut(&self, state: &State, keep: Keep, most: u64) -> Option<Cut> {
         let pieces = cut::pieces(&state.entries, self.factor);
         let most = most.saturating_sub(scaled(self.overhead, self.factor));
-        cut::cut(&pieces, keep, self.at.hard_at, most, self.running)
+        cut::cut(
+            &pieces,
+            keep,
+            self.at.hard_at,
+            most,
+            self.longest,
+            self.running,
+        )
     }
 
     /// Returns the state as `compaction` would leave it.
@@ -338,6 +347,11 @@ impl Running<'_> {
         } else {
             self.size()
         };
+        // Where there are too many, tokens alone would let nearly all of them stay.
+        let longest = match self.agent.has_long_history(state) {
+            true => self.agent.compaction.history_size / 3,
+            false => usize::MAX,
+        };
         let estimate = overhead + state.entries.iter().map(Entry::tokens).sum::<u64>();
         // Before the first count, and right after a compaction, there is nothing to compare with.
         let known = counted > 0 || need >= Need::Refused;
@@ -351,6 +365,7 @@ impl Running<'_> {
             overhead,
             factor,
             size,
+            longest,
             running: need >= Need::Full,
         }
     }
@@ -427,6 +442,7 @@ impl Running<'_> {
                     ..made
                 }));
             }
+            self.agent.unsummed.note(self.session.id(), plan.size);
             tracing::warn!(
                 before,
                 after,
@@ -434,7 +450,7 @@ impl Running<'_> {
             );
         }
         // It fits as it is: the caller must not lose words for a request.
-        if need == Need::Asked && plan.size < plan.at.compact_at {
+        if need <= Need::Asked && plan.size < plan.at.compact_at {
             return Ok(None);
         }
         Ok(self.truncation(plan, before, most))
@@ -609,10 +625,8 @@ impl Running<'_> {
         prompt: &Prompt,
     ) -> Result<Result<Paid, llm::Error>, Break> {
         let run_id = format!("{}/room", self.order.run_id);
-        let purpose = Purpose {
-            of_others: !self.order.from_owner,
-            ..Purpose::new(&run_id, self.session.id(), SOURCE)
-        };
+        let of_others = !self.order.from_owner;
+        let purpose = Purpose::new(&run_id, self.session.id(), SOURCE, of_others);
         let client = &self.agent.client;
         let call = client.complete(purpose, model, prompt, &|_| {}, &|_| {});
         self.in_time(call).await

@@ -71,7 +71,7 @@ impl Model for MeteredModel {
             vec![SystemBlock::stable(system)],
             vec![Message::text(Role::User, question)],
         );
-        let purpose = Purpose::new(&self.run_id, session, ROLE);
+        let purpose = Purpose::new(&self.run_id, session, ROLE, false);
         let call = self
             .client
             .complete(purpose, &self.model.name, &prompt, &|_| {}, &|_| {});

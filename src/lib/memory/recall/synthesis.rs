@@ -35,12 +35,13 @@ fn style(synthesis: Synthesis) -> Option<&'static str> {
 }
 
 /// Has the model of `[routing] consolidation` rewrite `recalled` as `settings` say; `None` when it stays as it
-/// is. The call is booked to `run_id`.
+/// is. The call is booked to `run_id`; `of_others` as in [`Purpose`].
 pub(crate) async fn rewrite(
     client: &Client,
     settings: &config::Recall,
     recalled: &Recalled,
     (run_id, session_id): (&str, &str),
+    of_others: bool,
 ) -> Option<Recalled> {
     let (style, model) = (
         style(settings.synthesis)?,
@@ -53,7 +54,7 @@ pub(crate) async fn rewrite(
             format!("⟦notes\n{}\n⟧", recalled.body),
         )],
     );
-    let purpose = Purpose::new(run_id, session_id, SOURCE);
+    let purpose = Purpose::new(run_id, session_id, SOURCE, of_others);
     let call = client.complete(purpose, &model.name, &prompt, &|_| {}, &|_| {});
     let why = match tokio::time::timeout(TIMEOUT, call).await {
         Ok(Ok(paid)) => {

@@ -11,6 +11,7 @@ use super::download::{MAX_FETCH, fetch, name};
 use super::transcribe;
 use super::transcribe::{Unheard, Waits};
 use crate::clock;
+use crate::llm::Purpose;
 use crate::media;
 use crate::media::{Content, inbox};
 use crate::message::{Attachment, Block, Envelope, Media, MediaKind, Route, Trust};
@@ -430,10 +431,11 @@ impl Place<'_> {
         }
         // What others' clients say of the length does not bound what is paid.
         let seconds = label.seconds.filter(|_| self.envelope.from_owner);
+        let of_others = !self.envelope.from_owner;
+        let purpose = Purpose::new(self.run_id, self.session_id, "speech_to_text", of_others);
         match Box::pin(transcribe::words(
             self.live,
-            self.run_id,
-            self.session_id,
+            purpose,
             path,
             seconds,
             self.cancel,

@@ -266,7 +266,8 @@ impl Place<'_> {
             return Err(later("no vision model is configured".to_owned()));
         };
         let prompt = Prompt::plain(vec![SystemBlock::stable(ASK)], messages);
-        let purpose = Purpose::new(self.run_id, self.session_id, "vision");
+        let of_others = !self.envelope.from_owner;
+        let purpose = Purpose::new(self.run_id, self.session_id, "vision", of_others);
         let call = client.complete(purpose, &model.name, &prompt, &|_| {}, &|_| {});
         let answer = match tokio::time::timeout(TIMEOUT, call).await {
             Err(_) => return Err(later(format!("no answer within {} s", TIMEOUT.as_secs()))),

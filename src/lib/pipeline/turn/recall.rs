@@ -107,6 +107,7 @@ impl Pipeline {
             settings,
             recalled.clone(),
             (context.run_id, session.id()),
+            !context.envelope.from_owner,
         );
         let retold = context.run.cancel.run_until_cancelled(retell).await;
         (known, Some(retold.unwrap_or(recalled)))

@@ -22,7 +22,7 @@ use crate::pipeline::Live;
 use crate::provider::transcription::{MAX_BYTES, Recording};
 use crate::sandbox;
 use crate::sandbox::{Program, Root, Status};
-use crate::sys::{ScratchDir, blocking};
+use crate::sys::{ScratchDir, atomic, blocking};
 use crate::text;
 
 /// How long the program may take.
@@ -71,8 +71,7 @@ impl std::fmt::Display for Unheard {
 /// that is not known.
 pub(crate) async fn words(
     live: &Live,
-    run_id: &str,
-    session_id: &str,
+    purpose: Purpose<'_>,
     path: &Path,
     seconds: Option<u32>,
     cancel: &CancellationToken,
@@ -80,7 +79,7 @@ pub(crate) async fn words(
     let words = match &live.listener {
         Some(program) => listen(program, path, cancel).await?,
         None => {
-            let asked = ask(live, run_id, session_id, path, seconds);
+            let asked = ask_once(live, purpose, path, seconds);
             cancel
                 .run_until_cancelled(asked)
                 .await
@@ -94,10 +93,30 @@ pub(crate) async fn words(
     }
 }
 
+/// Asks as [`ask`] does, unless an earlier try of the turn was answered: its words lie beside the recording, and go with it.
+async fn ask_once(
+    live: &Live,
+    purpose: Purpose<'_>,
+    path: &Path,
+    seconds: Option<u32>,
+) -> Result<String, Unheard> {
+    let kept = PathBuf::from(format!("{}.words", path.display()));
+    let there = kept.clone();
+    if let Ok(words) = blocking(move || std::fs::read_to_string(there)).await {
+        return Ok(words);
+    }
+    let words = ask(live, purpose, path, seconds).await?;
+    let bytes = words.clone().into_bytes();
+    let written = blocking(move || atomic::write(&kept, &bytes, atomic::Durability::Rename)).await;
+    if let Err(error) = written {
+        tracing::warn!(%error, "what was heard is not kept: another try of the turn pays for it again");
+    }
+    Ok(words)
+}
+
 async fn ask(
     live: &Live,
-    run_id: &str,
-    session_id: &str,
+    purpose: Purpose<'_>,
     path: &Path,
     seconds: Option<u32>,
 ) -> Result<String, Unheard> {
@@ -116,7 +135,6 @@ async fn ask(
         bytes: &bytes,
         filename: &filename,
     };
-    let purpose = Purpose::new(run_id, session_id, "speech_to_text");
     let heard = client.transcribe(purpose, &model.name, recording, seconds);
     heard.await.map_err(|error| match error.away() {
         Ok(away) => Unheard::Unavailable(Waits {

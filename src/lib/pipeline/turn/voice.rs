@@ -39,8 +39,9 @@ impl Pipeline {
             return None;
         }
         let of = (run_id, envelope.session_key.0.as_str());
+        let of_others = !envelope.from_owner;
         let spoken = speaker
-            .speak(&spoken_words(markdown), of, &self.closed)
+            .speak(&spoken_words(markdown), of, of_others, &self.closed)
             .await;
         let (sound, ending) = spoken
             .map_err(|why| {

@@ -142,10 +142,7 @@ fn text(text: &str) -> Json<'_> {
 }
 
 fn mark(block: &mut Json<'_>, ttl: Ttl) {
-    let value = match ttl {
-        Ttl::Minutes5 => json!({"type": "ephemeral"}),
-        Ttl::Hour => json!({"type": "ephemeral", "ttl": "1h"}),
-    };
+    let value = wire::cache_control(ttl);
     match block.field("cache_control") {
         Some(mark) => *mark = value.into(),
         None => block.add("cache_control", value),

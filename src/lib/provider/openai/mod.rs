@@ -5,6 +5,7 @@
 
 mod reasoning;
 mod response;
+mod think_tags;
 
 use std::borrow::Cow;
 
@@ -17,7 +18,12 @@ use super::wire;
 use super::wire::Turn;
 use super::{BoxFuture, Error, OnText, Provider, Request, Response, ToolSpec};
 use crate::message::{Block, Role, ToolCall, ToolResult};
+use crate::text;
 pub(super) use response::Completion;
+
+/// What Gemini's server for this protocol says with a call and requires back: the signature of the thoughts before
+/// it (its guide "Thought signatures", read 2026-11).
+const EXTRA_CONTENT: &str = "extra_content";
 
 /// What is between texts that are joined into one.
 const BETWEEN: &str = "\n\n";
@@ -36,6 +42,10 @@ pub struct Dialect {
     pub limit: LimitField,
     /// How thinking is asked for.
     pub effort: EffortField,
+    /// Whether Claude's prompt cache is asked for.
+    pub cache: CacheField,
+    /// Which ids of calls it takes.
+    pub ids: CallIds,
 }
 
 /// What every compatible server takes.
@@ -43,6 +53,8 @@ pub struct Dialect {
 pub(super) const PLAIN: Dialect = Dialect {
     limit: LimitField::MaxTokens,
     effort: EffortField::ReasoningEffort,
+    cache: CacheField::None,
+    ids: CallIds::Any,
 };
 
 /// How a server is asked for thinking.
@@ -52,6 +64,37 @@ pub enum EffortField {
     ReasoningEffort,
     /// `reasoning: {enabled}`: OpenRouter, which finds the form for each model itself.
     Reasoning,
+}
+
+/// How a server is asked to cache a prompt of Claude, which does not do so by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CacheField {
+    /// Not at all.
+    None,
+    /// `cache_control` of the whole request: OpenRouter (its guide "Prompt Caching", read 2026-11).
+    CacheControl,
+}
+
+/// Which ids of calls a server takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CallIds {
+    /// Any.
+    Any,
+    /// Nine letters or digits: Mistral refuses others.
+    Nine,
+}
+
+impl CallIds {
+    /// Returns `id` as it is sent.
+    fn sent(self, id: &str) -> Cow<'_, str> {
+        let fits = id.len() == 9 && id.bytes().all(|b| b.is_ascii_alphanumeric());
+        match self {
+            Self::Nine if !fits => text::head(&text::sha256_hex(id.as_bytes()), 9)
+                .to_owned()
+                .into(),
+            Self::Any | Self::Nine => id.into(),
+        }
+    }
 }
 
 /// What the field for the longest answer is called.
@@ -77,15 +120,23 @@ impl OpenAi {
         } else {
             LimitField::MaxTokens
         };
-        let effort = if host == "openrouter.ai" {
-            EffortField::Reasoning
+        let (effort, cache) = if host == "openrouter.ai" {
+            (EffortField::Reasoning, CacheField::CacheControl)
         } else {
-            EffortField::ReasoningEffort
+            (EffortField::ReasoningEffort, CacheField::None)
         };
-        Self {
-            endpoint,
-            dialect: Dialect { limit, effort },
-        }
+        let ids = if host == "api.mistral.ai" {
+            CallIds::Nine
+        } else {
+            CallIds::Any
+        };
+        let dialect = Dialect {
+            limit,
+            effort,
+            cache,
+            ids,
+        };
+        Self { endpoint, dialect }
     }
 }
 
@@ -114,8 +165,8 @@ impl Provider for OpenAi {
 }
 
 /// Returns the request as sent: the same request gives the same bytes, and what changes from call to
-/// call (the messages) is last. Prompt caching needs no marks here; the servers find the
-/// longest known prefix themselves.
+/// call (the messages) is last. Prompt caching needs no marks here, except for Claude at OpenRouter; the servers
+/// find the longest known prefix themselves.
 pub fn body(request: &Request, dialect: Dialect) -> Json<'_> {
     let mut messages = Vec::new();
     let system: Vec<&str> = wire::system_texts(request).collect();
@@ -127,9 +178,12 @@ pub fn body(request: &Request, dialect: Dialect) -> Json<'_> {
         match turn.role {
             Role::Assistant => {
                 calls = turn.calls().collect();
-                messages.push(assistant(turn));
+                messages.push(assistant(turn, dialect.ids));
             }
-            Role::User => user(turn, &std::mem::take(&mut calls), &mut messages),
+            Role::User => {
+                let calls = std::mem::take(&mut calls);
+                user(turn, &calls, dialect.ids, &mut messages);
+            }
         }
     }
 
@@ -148,6 +202,12 @@ pub fn body(request: &Request, dialect: Dialect) -> Json<'_> {
             EffortField::ReasoningEffort => body.add("reasoning_effort", "medium"),
             EffortField::Reasoning => body.add("reasoning", json!({"enabled": true})),
         }
+    }
+    let is_claude = request.model.starts_with("anthropic/");
+    if request.cache && is_claude && dialect.cache == CacheField::CacheControl {
+        // It covers all up to the newest message.
+        let [.., conversation] = request.cache_ttl;
+        body.add("cache_control", wire::cache_control(conversation));
     }
     if let Some(schema) = &request.schema {
         let format = object([
@@ -181,25 +241,28 @@ fn said<'a>(role: &'static str, content: impl Into<Json<'a>>) -> Json<'a> {
     object([("role", role.into()), ("content", content.into())])
 }
 
-fn assistant<'a>(turn: &Turn<'a>) -> Json<'a> {
+fn assistant<'a>(turn: &Turn<'a>, ids: CallIds) -> Json<'a> {
     let mut message = said("assistant", content(turn).unwrap_or(Value::Null.into()));
-    let calls: Vec<Json<'_>> = turn
-        .calls()
-        .map(|call| {
-            let function = object([
-                ("name", wire::safe_name(&call.name).into()),
-                (
-                    "arguments",
-                    wire::input_object(&call.input).to_string().into(),
-                ),
-            ]);
-            object([
-                ("id", call.id.as_str().into()),
-                ("type", "function".into()),
-                ("function", function),
-            ])
-        })
-        .collect();
+    let mut calls: Vec<Json<'_>> = Vec::new();
+    let mut extra: Option<Json<'_>> = None;
+    for block in &turn.blocks {
+        match block {
+            Block::Thinking(thinking) => {
+                extra = thinking.data.get(EXTRA_CONTENT).map(Json::from).or(extra);
+            }
+            Block::ToolCall(made) => {
+                let mut sent = call(made, ids);
+                if let Some(extra) = extra.take() {
+                    sent.add(EXTRA_CONTENT, extra);
+                }
+                calls.push(sent);
+            }
+            Block::Text { .. }
+            | Block::Context { .. }
+            | Block::Image { .. }
+            | Block::ToolResult(_) => {}
+        }
+    }
     if !calls.is_empty() {
         message.add("tool_calls", calls);
         reasoning::send_back(turn, &mut message);
@@ -207,9 +270,23 @@ fn assistant<'a>(turn: &Turn<'a>) -> Json<'a> {
     message
 }
 
+fn call(call: &ToolCall, ids: CallIds) -> Json<'_> {
+    let arguments = wire::input_object(&call.input).to_string();
+    let function = object([
+        ("name", wire::safe_name(&call.name).into()),
+        ("arguments", arguments.into()),
+    ]);
+    object([
+        ("id", ids.sent(&call.id).into()),
+        ("type", "function".into()),
+        ("function", function),
+    ])
+}
+
 /// Adds a user turn: first the results in the order of `calls`, as the role `tool`, then the rest.
-fn user<'a>(turn: &Turn<'a>, calls: &[&ToolCall], messages: &mut Vec<Json<'a>>) {
-    messages.extend(turn.results(calls).into_iter().map(tool_message));
+fn user<'a>(turn: &Turn<'a>, calls: &[&ToolCall], ids: CallIds, messages: &mut Vec<Json<'a>>) {
+    let results = turn.results(calls).into_iter();
+    messages.extend(results.map(|result| tool_message(result, ids)));
     messages.extend(content(turn).map(|content| said("user", content)));
 }
 
@@ -259,7 +336,7 @@ fn joined<'a>(texts: &[&'a str]) -> Cow<'a, str> {
 
 /// Returns a result as a message. The format has no field for failure, so the words must say it; those
 /// of a command do, in their last line (`[exit 3]`), and nothing may be before its output.
-fn tool_message(result: &ToolResult) -> Json<'_> {
+fn tool_message(result: &ToolResult, ids: CallIds) -> Json<'_> {
     let text = wire::result_text(&result.text);
     let ends = text
         .lines()
@@ -277,7 +354,7 @@ fn tool_message(result: &ToolResult) -> Json<'_> {
     };
     object([
         ("role", "tool".into()),
-        ("tool_call_id", result.id.as_str().into()),
+        ("tool_call_id", ids.sent(&result.id).into()),
         ("content", content),
     ])
 }

@@ -1,6 +1,6 @@
 //! A chat completion's answer, streamed or whole, with everything optional that some server leaves out.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::message::StopReason;
 use crate::provider::OnText;
@@ -8,7 +8,9 @@ use crate::provider::classify_error::ErrorBody;
 use crate::provider::http::{Answer, Fault, parse};
 use crate::provider::partial_message::{CallDraft, Received};
 
+use super::EXTRA_CONTENT;
 use super::reasoning::Reasoning;
+use super::think_tags::ThinkTags;
 
 /// The text has an index of its own; calls are counted apart from it.
 const TEXT: u64 = 0;
@@ -18,9 +20,23 @@ const TEXT: u64 = 0;
 pub(in crate::provider) struct Completion {
     received: Received,
     reasoning: Reasoning,
+    think_tags: ThinkTags,
 }
 
 impl Completion {
+    fn push_text(&mut self, text: &str, on_text: OnText<'_>) {
+        if !text.is_empty() {
+            self.received.push_text(TEXT, text);
+            on_text(text);
+        }
+    }
+
+    /// Shows the text that might have been the beginning of a tag.
+    fn end_text(&mut self, on_text: OnText<'_>) {
+        let held = self.think_tags.end();
+        self.push_text(&held, on_text);
+    }
+
     fn take(&mut self, value: &Value, on_text: OnText<'_>) -> Result<(), Fault> {
         if !value["error"].is_null() || value["object"] == "error" {
             return Err(reported(value));
@@ -37,10 +53,8 @@ impl Completion {
             .into_iter()
             .chain(texts(&message["refusal"]))
         {
-            if !piece.is_empty() {
-                self.received.push_text(TEXT, piece);
-                on_text(piece);
-            }
+            let shown = self.think_tags.take(piece);
+            self.push_text(&shown, on_text);
         }
         for call in message["tool_calls"].as_array().into_iter().flatten() {
             self.take_call(call);
@@ -59,6 +73,9 @@ impl Completion {
             }
             // stop, tool_calls, function_call and inventions: servers mix them up, the calls decide.
             Some(_) => self.received.stop = Some(StopReason::EndTurn),
+        }
+        if self.received.stop.is_some() {
+            self.end_text(on_text);
         }
         Ok(())
     }
@@ -84,7 +101,13 @@ impl Completion {
                 .received
                 .call_mut(index)
                 .is_some_and(|known| !known.id.is_empty() && known.id != id);
-        self.take_function(if is_another { next } else { index }, id, function);
+        let index = if is_another { next } else { index };
+        let extra = &call[EXTRA_CONTENT];
+        if extra.is_object() && self.received.call_mut(index).is_none() {
+            self.received
+                .begin_thinking(index, json!({EXTRA_CONTENT: extra}));
+        }
+        self.take_function(index, id, function);
     }
 
     fn take_function(&mut self, index: u64, id: &str, function: &Value) {
@@ -110,13 +133,21 @@ impl Completion {
         }
     }
 
-    /// The prompt's tokens include the cached ones; our input does not.
+    /// The prompt's tokens include those that the cache served and took; our input does not. Of xAI and Gemini the
+    /// completion is without the reasoning, which only the total has.
     fn count(&mut self, usage: &Value) {
-        let cached = usage["prompt_tokens_details"]["cached_tokens"].as_u64();
+        let details = &usage["prompt_tokens_details"];
+        let cached = details["cached_tokens"].as_u64();
+        let written = details["cache_write_tokens"].as_u64();
         let prompt = usage["prompt_tokens"].as_u64();
-        let input = prompt.map(|prompt| prompt.saturating_sub(cached.unwrap_or(0)));
-        let output = usage["completion_tokens"].as_u64();
-        self.received.count(input, output, (cached, None));
+        let of_cache = cached.unwrap_or(0).saturating_add(written.unwrap_or(0));
+        let input = prompt.map(|prompt| prompt.saturating_sub(of_cache));
+        let total = usage["total_tokens"].as_u64();
+        let beyond = total
+            .zip(prompt)
+            .map(|(all, sent)| all.saturating_sub(sent));
+        let output = usage["completion_tokens"].as_u64().max(beyond);
+        self.received.count(input, output, (cached, written));
     }
 }
 
@@ -125,6 +156,7 @@ impl Answer for Completion {
 
     fn event(&mut self, data: &str, on_text: OnText<'_>) -> Result<(), Fault> {
         if data.trim() == "[DONE]" {
+            self.end_text(on_text);
             self.received.ended = true;
             return Ok(());
         }
@@ -136,6 +168,7 @@ impl Answer for Completion {
         if !value["choices"][0].is_object() {
             return Err(Fault::Nonsense("the answer has no choices".to_owned()));
         }
+        self.end_text(on_text);
         self.received.ended = true;
         Ok(())
     }

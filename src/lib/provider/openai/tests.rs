@@ -4,13 +4,14 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::config::Ttl;
 use crate::message::{Message, StopReason};
 use crate::net::Timeouts;
 use crate::provider::http::Answer;
 use crate::provider::partial_message::Received;
 use crate::provider::test_server::{
-    End, Recorded, Reply, Server, attempt, call, client, message, request, round_trip, said,
-    system, tools, user, with_wrong_node, wrong_value,
+    End, Recorded, Reply, Server, attempt, call, client, message, request, result, round_trip,
+    said, system, thought, tools, user, with_wrong_node, wrong_value,
 };
 use crate::secret::Secret;
 
@@ -377,15 +378,14 @@ fn openai_itself_gets_the_new_name_of_the_limit() {
 #[test]
 fn nothing_stands_before_the_output_of_a_command_that_failed() {
     let of = |text: &str| {
-        tool_message(&ToolResult {
+        let result = ToolResult {
             id: "t".into(),
             text: text.into(),
             is_error: true,
             from: None,
             pictures: Vec::new(),
-        })
-        .to_value()["content"]
-            .clone()
+        };
+        tool_message(&result, CallIds::Any).to_value()["content"].clone()
     };
     assert_eq!(of("oops\n[exit 3]"), "oops\n[exit 3]");
     assert_eq!(of("no such file"), "Error: no such file");
@@ -449,4 +449,144 @@ async fn the_bytes_of_a_picture_are_no_words_when_a_server_counts_nothing() {
         usage.estimated && (1600..2000).contains(&usage.input_tokens),
         "{usage:?}"
     );
+}
+
+#[tokio::test]
+async fn reasoning_that_only_the_total_has_is_counted() {
+    for (completion, total, expected) in [
+        (1_499, 14_428, 4_308),
+        (1_499, 11_619, 1_499),
+        (1_499, 0, 1_499),
+    ] {
+        let usage = json!({"prompt_tokens": 10_120, "completion_tokens": completion, "total_tokens": total});
+        let choices = json!([{"message": {"content": "Hi"}, "finish_reason": "stop"}]);
+        let reply = Reply::json(200, &json!({"choices": choices, "usage": usage}));
+        let usage = answer(reply).await.unwrap().usage;
+        assert_eq!(
+            (usage.input_tokens, usage.output_tokens),
+            (10_120, expected)
+        );
+    }
+}
+
+#[tokio::test]
+async fn thinking_in_the_text_is_neither_shown_nor_kept() {
+    for (pieces, expected) in [
+        (vec!["<th", "ink>a</think>\n\nHi"], "Hi"),
+        (vec!["<thin air"], "<thin air"),
+        (vec!["<thin"], "<thin"),
+        (vec!["<think>and no end"], ""),
+    ] {
+        let pieces = pieces
+            .iter()
+            .map(|piece| json!({"delta": {"content": piece}}));
+        let end = json!({"delta": {}, "finish_reason": "stop"});
+        let choices: Vec<Value> = pieces.chain([end]).collect();
+        let (result, streamed, _) = exchange(stream(&choices), &request(vec![user("hi")])).await;
+        let text = result.unwrap().message.plain_text();
+        assert_eq!((text.as_str(), streamed.as_str()), (expected, expected));
+    }
+    let choices = json!([{"message": {"content": "<think>a</think>Hi"}, "finish_reason": "stop"}]);
+    let whole = answer(Reply::json(200, &json!({"choices": choices})))
+        .await
+        .unwrap();
+    assert_eq!(whole.message.plain_text(), "Hi");
+}
+
+#[tokio::test]
+async fn what_gemini_says_with_a_call_is_sent_back_with_it() {
+    let extra = json!({"google": {"thought_signature": "sig"}});
+    let function = json!({"name": "exec", "arguments": "{}"});
+    let calls = json!([
+        {"index": 0, "id": "a", "function": function, "extra_content": extra},
+        {"index": 1, "id": "b", "function": function},
+    ]);
+    let choice = json!({"delta": {"tool_calls": calls}, "finish_reason": "tool_calls"});
+    let said = answer(stream(&[choice])).await.unwrap().message;
+    let kept = json!({"extra_content": extra});
+    let made = |id: &str| call(id, "exec", json!({}));
+    assert_eq!(
+        said.content,
+        [thought("openai:test-model", kept), made("a"), made("b")]
+    );
+    let results = message(
+        Role::User,
+        [result("a", "x", false), result("b", "x", false)],
+    );
+    let asked = request(vec![user("hi"), said, results]);
+    let sent = body(&asked, PLAIN).to_value();
+    let calls = &sent["messages"][1]["tool_calls"];
+    assert_eq!(calls[0]["extra_content"], extra);
+    assert_eq!(calls[1]["extra_content"], Value::Null);
+}
+
+#[test]
+fn mistral_gets_ids_of_nine_letters_and_digits() {
+    let ids = ["call_0123456789abcdef", "abcDEF123", "functions.exec:0"];
+    let calls = ids.map(|id| call(id, "exec", json!({})));
+    let results = ids.map(|id| result(id, "x", false));
+    let asked = request(vec![
+        user("hi"),
+        message(Role::Assistant, calls),
+        message(Role::User, results),
+    ]);
+    let sent = |base: &str| {
+        let dialect = OpenAi::new(client(), base, None).dialect;
+        let sent = body(&asked, dialect).to_value();
+        [0, 1, 2].map(|at: usize| {
+            let id = sent["messages"][1]["tool_calls"][at]["id"].clone();
+            assert_eq!(sent["messages"][at + 2]["tool_call_id"], id);
+            id.as_str().unwrap().to_owned()
+        })
+    };
+    assert_eq!(sent("https://api.openai.com/v1"), ids);
+    let sent = sent("https://api.mistral.ai/v1");
+    let fits = |id: &String| id.len() == 9 && id.bytes().all(|b| b.is_ascii_alphanumeric());
+    assert!(sent.iter().all(fits), "{sent:?}");
+    assert!(sent[1] == ids[1] && sent[0] != sent[2], "{sent:?}");
+}
+
+#[tokio::test]
+async fn only_claude_at_openrouter_is_asked_to_cache() {
+    let (claude, router) = (
+        "anthropic/claude-sonnet-4.5",
+        "https://openrouter.ai/api/v1",
+    );
+    let hour = json!({"type": "ephemeral", "ttl": "1h"});
+    let five = json!({"type": "ephemeral"});
+    for (base, model, cache, ttl, expected) in [
+        (router, claude, true, Ttl::Minutes5, five),
+        (router, claude, true, Ttl::Hour, hour),
+        (router, claude, false, Ttl::Minutes5, Value::Null),
+        (router, "openai/gpt-5", true, Ttl::Minutes5, Value::Null),
+        (
+            "http://127.0.0.1:1",
+            claude,
+            true,
+            Ttl::Minutes5,
+            Value::Null,
+        ),
+    ] {
+        let asked = Request {
+            model: model.to_owned(),
+            cache,
+            cache_ttl: [Ttl::Hour, Ttl::Minutes5, ttl],
+            ..request(vec![user("hi")])
+        };
+        let dialect = OpenAi::new(client(), base, None).dialect;
+        let sent = body(&asked, dialect).to_value();
+        assert_eq!(sent["cache_control"], expected, "{base} {model}");
+    }
+    let details = json!({"cached_tokens": 20, "cache_write_tokens": 70});
+    let usage =
+        json!({"prompt_tokens": 100, "completion_tokens": 5, "prompt_tokens_details": details});
+    let choices = json!([{"message": {"content": "Hi"}, "finish_reason": "stop"}]);
+    let reply = Reply::json(200, &json!({"choices": choices, "usage": usage}));
+    let usage = answer(reply).await.unwrap().usage;
+    let counted = (
+        usage.input_tokens,
+        usage.cache_read_tokens,
+        usage.cache_write_tokens,
+    );
+    assert_eq!(counted, (10, 20, 70));
 }

@@ -75,6 +75,7 @@ pub(in crate::tools) fn context() -> Context {
         session: crate::session::IndexEntry::default(),
         conversation: key,
         person: "cli".into(),
+        of_others: false,
         viewer: Viewer::of(
             &Envelope {
                 from_owner: true,
