@@ -5,7 +5,7 @@
 //! 3. [`turn`]: session → prompt → agent loop, each step on disk before the next
 //! 4. [`deliver`]: silence, then every part `pending → sending → sent`
 //!
-//! In plan mode the answer of a turn is a graph of tasks, which [`plan`] executes. [`approvals`] and [`subagents`] serve a
+//! In plan mode the answer of a turn is a graph of tasks, which [`plan`] executes. [`approvals`] and [`start_subagent`] serve a
 //! waiting turn, [`suspend`] ends one for a time; [`commands`] never reach the model; [`persist`] decides which failed write
 //! is retried.
 

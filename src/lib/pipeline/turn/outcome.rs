@@ -584,12 +584,6 @@ pub(crate) fn is_unheard(envelope: &Envelope) -> bool {
     envelope.source == Source::Notify && envelope.route.is_none()
 }
 
-/// An event of which nobody would hear: an answer would be paid for in vain.
-pub(crate) fn unheard(envelope: &Envelope) -> Outcome {
-    let reply = Reply::error(&envelope.id, UNHEARD);
-    Outcome::new(Ended::Dead(UNHEARD.to_owned()), reply, None)
-}
-
 /// An order that makes no sense. Its words would be lost unseen if nobody waits for the answer, so
 /// they are a dead letter.
 pub(crate) fn refused(envelope: &Envelope, reason: &str) -> Outcome {

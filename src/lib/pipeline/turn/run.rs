@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::describe::Budget;
-use super::outcome::{Outcome, Saying, event_text, is_unheard, said, unheard};
+use super::outcome::{Outcome, Saying, event_text, said};
 use super::progress::Progress;
 use super::record_message::{Message, Unwritten};
 use super::stream::Stream;
@@ -240,10 +240,6 @@ impl Pipeline {
         run: &Run,
         given: Given,
     ) -> Recorded<Answered> {
-        if is_unheard(inputs.leader()) {
-            let outcome = Box::new(unheard(inputs.leader()));
-            return Ok(Answered::Over(outcome, false));
-        }
         Ok(match self.between(inputs, run_id, run).await? {
             Step::Turn(said) => match self.converse(&said, run_id, run, given).await? {
                 Some(outcome) => Answered::Over(Box::new(outcome), true),
