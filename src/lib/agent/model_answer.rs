@@ -5,7 +5,7 @@ use super::turn_loop::{Break, Running};
 use super::turn_request::{Formed, Written};
 use crate::llm::Paid;
 use crate::message::{Block, Role, Source, Step, StopReason, ToolCall};
-use crate::session::{Kind, Spoken};
+use crate::session::{Entry, Kind, Spoken};
 use crate::trust::Provenance;
 
 /// What a model is told that made a pause, or whose answer was empty.
@@ -29,12 +29,18 @@ impl Running<'_> {
         }
     }
 
-    /// Returns true when the model was told in this turn that its answer could not be read.
-    fn was_told(&self) -> bool {
+    /// Returns what the transcript has of this turn behind its message.
+    fn of_turn(&self) -> impl DoubleEndedIterator<Item = &Entry> {
         let state = self.session.state();
         let since = state.turn.as_ref().map_or(0, |turn| turn.user_seq);
-        let of_turn = state.entries.iter().filter(|entry| entry.seq > since);
-        of_turn.map(|entry| entry.message.content.as_slice()).any(
+        let entries = state.entries.iter();
+        entries.filter(move |entry| entry.seq > since)
+    }
+
+    /// Returns true when the model was told in this turn that its answer could not be read.
+    fn was_told(&self) -> bool {
+        let mut told = self.of_turn().map(|entry| entry.message.content.as_slice());
+        told.any(
             |content| matches!(content, [Block::Context { text }] if text.starts_with(UNREADABLE)),
         )
     }
@@ -42,13 +48,8 @@ impl Running<'_> {
     /// Returns whether the model is asked to go on after an empty answer: once a turn, and never for a heartbeat, to which no
     /// answer says that there is nothing.
     fn may_ask_again(&self, stop: StopReason) -> bool {
-        let state = self.session.state();
-        let since = state.turn.as_ref().map_or(0, |turn| turn.user_seq);
-        let was_asked = state
-            .entries
-            .iter()
-            .filter(|entry| entry.seq > since)
-            .any(|entry| entry.message.content == [Block::context(GO_ON)]);
+        let go_on = [Block::context(GO_ON)];
+        let was_asked = self.of_turn().any(|entry| entry.message.content == go_on);
         stop != StopReason::MaxTokens
             && self.order.source != Source::Heartbeat
             && self.steps_left() > 1
@@ -171,14 +172,10 @@ impl Running<'_> {
 
     /// The text that the model wrote together with its tool calls in this turn, when its last answer is empty.
     fn earlier_words(&self) -> Option<String> {
-        let state = self.session.state();
-        let since = state.turn.as_ref()?.user_seq;
-        let of_turn = state
-            .entries
-            .iter()
-            .rev()
-            .filter(|entry| entry.seq > since && entry.message.role == Role::Assistant);
-        of_turn
+        self.session.state().turn.as_ref()?;
+        let of_turn = self.of_turn().rev();
+        let answers = of_turn.filter(|entry| entry.message.role == Role::Assistant);
+        answers
             .map(|entry| entry.message.plain_text())
             .find(|text| !text.trim().is_empty())
     }

@@ -93,10 +93,13 @@ impl Rest {
 /// See [`Error`].
 pub fn empty_log(path: &Path) -> Result<(), Error> {
     rusqlite::Connection::open(path)
-        .and_then(|connection| {
-            connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
-        })
+        .and_then(|connection| checkpoint(&connection))
         .map_err(|source| Error::of(path, source))
+}
+
+/// Does so through `connection`, as far as nobody else reads the log.
+pub(super) fn checkpoint(connection: &rusqlite::Connection) -> rusqlite::Result<()> {
+    connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
 }
 
 /// Of a log whose header tells nothing one transaction at least is lost, if there was any.

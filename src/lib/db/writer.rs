@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use rusqlite::Connection;
 use tokio::sync::{Notify, oneshot};
 
-use super::{Error, open, read};
+use super::{Error, log_check, open, read};
 
 /// The most jobs that share one commit.
 const GROUP: usize = 128;
@@ -182,11 +182,11 @@ impl Writer {
     /// Moves the log into the file when all is written, unless another program reads it. The last connection does so when it is
     /// closed, but the process may end before its thread.
     pub async fn checkpoint(&self) {
-        let checkpoint = |connection: &Connection| {
+        let at_once = |connection: &Connection| {
             connection.busy_timeout(Duration::ZERO)?;
-            connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
+            log_check::checkpoint(connection)
         };
-        if let Err(error) = self.read(checkpoint).await {
+        if let Err(error) = self.read(at_once).await {
             tracing::debug!(%error, "the log of a database stays for the next start");
         }
     }

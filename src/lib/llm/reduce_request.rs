@@ -13,8 +13,8 @@ use crate::provider::without_tools;
 /// As many refused blocks are remembered; then it starts over.
 const REMEMBERED: usize = 1000;
 
-/// Blocks that servers refused, by provider, and models that take no schema; clones share it. In memory only: after a restart a server
-/// may think otherwise.
+/// Blocks that servers refused, by provider, and models that take no schema; clones share it. In memory only: after a restart
+/// a server may think otherwise.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Refused(Arc<Mutex<HashSet<u64>>>);
 

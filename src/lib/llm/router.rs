@@ -1,4 +1,5 @@
-//! One model call: which model is called, when it is called again (retry), the fallbacks that take over (failover), and the time limits.
+//! One model call: which model is called, when it is called again (retry), the fallbacks that take over (failover), and the
+//! time limits.
 
 use std::future::Future;
 use std::sync::Arc;

@@ -69,7 +69,7 @@ impl Pipeline {
         Ok(heard)
     }
 
-    /// Finds out anew who hears of dead letters that nobody could hear when they came.
+    /// Looks again who hears of dead letters that nobody could hear when they came.
     async fn readdress(&self, which: &Which) -> Recorded<()> {
         let read = || self.queue.dead_inputs(which.clone());
         let dead = self.persist("a retried dead letter", read).await?;

@@ -20,9 +20,6 @@ use crate::queue::{Ended, Ending, Finish, NewPart, NewTask, Note};
 /// The number of characters, of a text sent into a conversation from another one, that the conversation is told of.
 const TOLD: usize = 1500;
 
-/// Why an event is not answered that nobody would hear of.
-const UNHEARD: &str = "not delivered: no owner configured";
-
 /// What is to be recorded of a turn.
 pub(crate) struct Outcome {
     ended: Ended,
@@ -259,7 +256,7 @@ impl Pipeline {
     ) -> bool {
         let unheard = is_unheard(envelope) && outcome.text.is_some();
         let ended = match outcome.ended {
-            Ended::Done if unheard => Ended::Dead(UNHEARD.to_owned()),
+            Ended::Done if unheard => Ended::Dead("not delivered: no owner configured".to_owned()),
             ended => ended,
         };
         let now = clock::now_ms();
