@@ -10,12 +10,8 @@ use crate::support::{FakeGemini, FakeModel, FakeTelegram, House, Reply, Sandbox}
 const SOON: Duration = Duration::from_secs(20);
 const ANA: i64 = 1002;
 const PLAN: &str = r#"[{"kind": "send", "text": "Hello."}]"#;
-/// What a persona is told: who it is, how it answers, what it answers.
-const TOLD: [&str; 3] = [
-    "You are Mira",
-    "# How you answer",
-    "Consider responding to message with message_id",
-];
+/// What a persona is told: who it is, how it answers.
+const TOLD: [&str; 2] = ["You are Mira", "# How you answer"];
 
 fn persona() -> Sandbox {
     let personas = concat!(env!("CARGO_MANIFEST_DIR"), "/share/personas");

@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::support::{Clock, FakeModel, Met, Sandbox};
+use crate::support::{Clock, FakeModel, House, Met, Reply, Sandbox, wait_for};
 
 const MINUTE: Duration = Duration::from_secs(60);
 const DAY: Duration = Duration::from_secs(24 * 3600);
@@ -231,4 +231,36 @@ fn nine_calls_at_once_are_a_step_that_the_cache_bridges() {
     let many = met(&calls(15));
     println!("15 calls: {many:?}");
     assert!(many.read > 1_500, "{many:?}");
+}
+
+#[test]
+fn a_persona_is_told_the_same_before_each_newest_message() {
+    const ANA: i64 = 1002;
+    let house = House::with(
+        "[agent]\nmode = \"plan\"\nplan_pause_ms = 50\n\
+         [agent.typing]\nstart_delay_secs = 0.0\nchars_per_sec = 0.0\n",
+    );
+    for turn in 0..4 {
+        let mut tasks = vec![json!({"kind": "send", "text": format!("Answer {turn}.")})];
+        if turn == 0 {
+            // What is noted of a guest stands in a fence.
+            tasks.push(json!({"kind": "remember", "text": "likes tea"}));
+        }
+        house.model.push(Reply::Text(json!(tasks).to_string()));
+        house.telegram.say(ANA, ANA, &format!("message {turn}"));
+        house
+            .telegram
+            .wait_sent(|sent| sent.text == format!("Answer {turn}."), MINUTE);
+        let open = "SELECT 1 FROM tasks WHERE state IN ('blocked', 'ready')";
+        wait_for("the plan to end", MINUTE, || {
+            house.sandbox.query("queue", open).is_empty().then_some(())
+        });
+    }
+    let requests = house.model.requests();
+    assert_eq!(requests.len(), 4);
+    assert!(requests[1]["system"].to_string().contains("likes tea"));
+    // The first was made before the note.
+    for (number, pair) in requests.windows(2).enumerate().skip(1) {
+        check_continues(number, &pair[0], &pair[1]);
+    }
 }

@@ -53,6 +53,14 @@ pub fn message(
     blocks
 }
 
+/// Returns the note after the newest message of a persona, whose id on the channel is `id`: what is answered.
+pub fn target(id: &str) -> Option<Block> {
+    let id = plain_id(id)?;
+    Some(Block::context(format!(
+        "⟦Consider responding to message with message_id {id}.⟧"
+    )))
+}
+
 /// The head of a message: when, who and where, whose words they are.
 fn head(envelope: &Envelope, zone: Tz, shows_id: bool) -> Block {
     let time = clock::local_text(envelope.received_at, zone);

@@ -33,12 +33,14 @@ impl History {
         }
     }
 
-    /// Returns the newest messages of a conversation.
+    /// Returns the newest messages of a conversation, at most `size`. The oldest leave a tenth of it at a time: in between
+    /// the conversation begins with the same message, and the vendor's cache is read.
     pub(crate) fn shown(&self, entries: &[Entry]) -> Vec<Message> {
         let shown = entries.iter().filter_map(|entry| self.entry(entry));
         let mut shown: Vec<Message> = shown.collect();
         let surplus = shown.len().saturating_sub(self.size);
-        shown.drain(..surplus);
+        let step = (self.size / 10).max(1);
+        shown.drain(..surplus.next_multiple_of(step).min(shown.len()));
         shown
     }
 
@@ -164,5 +166,22 @@ mod tests {
         );
         let short = History::new("s", Vec::new(), 1, Tz::UTC);
         assert_eq!(short.shown(&entries).len(), 1);
+    }
+
+    #[test]
+    fn a_tenth_of_a_full_history_leaves_at_a_time() {
+        let entries: Vec<Entry> = (0..30)
+            .map(|seq| entry(seq, Role::User, &seq.to_string()))
+            .collect();
+        let history = History::new("s", Vec::new(), 20, Tz::UTC);
+        let shown = |count: usize| {
+            let shown = history.shown(&entries[..count]);
+            (shown[0].plain_text(), shown.len())
+        };
+        let from = |first: &str, count| (first.to_owned(), count);
+        assert_eq!(shown(20), from("0", 20));
+        assert_eq!(shown(21), from("2", 19));
+        assert_eq!(shown(22), from("2", 20));
+        assert_eq!(shown(23), from("4", 19));
     }
 }

@@ -1,5 +1,7 @@
-//! A persona's input in addition to its prompts: the answer format, memories of its partner, the time, the kind of chat and
-//! which message it answers.
+//! A persona's input in addition to its prompts: the answer format, memories of its partner and the kind of chat.
+//!
+//! The time and the id of the message to answer are in notes of that message: here they would change the system text with
+//! every message, and the vendor's cache would never be read.
 
 use std::sync::Arc;
 
@@ -7,12 +9,11 @@ use serde_json::Value;
 
 use super::history::History;
 use crate::agent::plan;
-use crate::clock;
 use crate::memory::person_profile::Known;
 use crate::message::{Envelope, Trust};
+use crate::pipeline::Pipeline;
 use crate::pipeline::persist::Recorded;
 use crate::pipeline::turn::run::TurnContext;
-use crate::pipeline::{Live, Pipeline};
 use crate::prompt::Section;
 use crate::provider::{SystemBlock, Tier};
 use crate::session::Session;
@@ -34,7 +35,6 @@ impl Pipeline {
         self: &Arc<Self>,
         context: &mut TurnContext<'_>,
         session: &Session,
-        target: Option<&str>,
     ) -> Recorded<PlanForm> {
         let key = &context.envelope.session_key;
         let told = self
@@ -53,10 +53,10 @@ impl Pipeline {
         let known = Circumstances {
             stickers: &stickers,
             partner,
-            marker: (context.envelope.trust != Trust::Owner).then(|| fence::marker(context.run_id)),
-            target,
+            // That of a run would change the system text with every message.
+            marker: (context.envelope.trust != Trust::Owner).then(|| fence::marker(session.id())),
         };
-        let text = text(context.live, context.envelope, &known);
+        let text = text(context.envelope, &known);
         context.sections.push(Section {
             name: "how a persona answers".to_owned(),
             tier: Tier::SemiStable,
@@ -96,23 +96,21 @@ and may have \"id\", \"depends_on\" (the ids of the tasks before it; without it,
 - {\"kind\": \"xsend\", \"to\", \"text\"}: words for another chat
 - {\"kind\": \"block\"}, {\"kind\": \"unblock\"}: your partner is answered no more, or again
 - {\"kind\": \"clear\"}: forget this conversation
-An empty array is silence. When a new message comes, what you have not done yet is cancelled, and you plan again. \
+An empty array is silence. The newest note names the message to respond to. When a new message comes, what you have not done yet is cancelled, and you plan again. \
 Never write ⟦ or ⟧: the lines in them are notes of the system.";
 
 /// The context in addition to the prompts.
-pub(crate) struct Circumstances<'a> {
+struct Circumstances<'a> {
     /// The stickers that may be sent, one a line.
     pub stickers: &'a [String],
     /// Of whom something is remembered, and what.
     pub partner: Option<(String, Known)>,
-    /// The marker of an untrusted turn: what was noted may be untrusted text.
+    /// The marker of an untrusted conversation: what was noted may be untrusted text.
     pub marker: Option<String>,
-    /// The message to answer.
-    pub target: Option<&'a str>,
 }
 
 /// Returns the last part of the system text.
-pub(crate) fn text(live: &Live, envelope: &Envelope, known: &Circumstances<'_>) -> String {
+fn text(envelope: &Envelope, known: &Circumstances<'_>) -> String {
     let mut parts = vec![FORM.to_owned()];
     if !known.stickers.is_empty() {
         parts.push(format!(
@@ -138,11 +136,6 @@ pub(crate) fn text(live: &Live, envelope: &Envelope, known: &Circumstances<'_>) 
             ));
         }
     }
-    let zone = live.config.agent.timezone.0;
-    parts.push(format!(
-        "# Current time\n\n{}",
-        clock::local_text(clock::now_ms(), zone)
-    ));
     let place = match &envelope.group {
         // Its members choose the title, and the owner's words act.
         Some(_) if envelope.trust == Trust::Owner => "A group chat.".to_owned(),
@@ -150,11 +143,6 @@ pub(crate) fn text(live: &Live, envelope: &Envelope, known: &Circumstances<'_>) 
         None => format!("A direct chat with {}.", named(&envelope.sender.name)),
     };
     parts.push(format!("# Chat type\n\n{place}"));
-    if let Some(target) = known.target {
-        parts.push(format!(
-            "# Target message\n\nConsider responding to message with message_id {target}."
-        ));
-    }
     parts.join("\n\n")
 }
 

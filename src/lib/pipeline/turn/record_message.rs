@@ -118,7 +118,9 @@ impl Pipeline {
             })
             .collect();
         let beside = (carried, known, recalled);
-        let message = self.user_message(&messages, (&notes, newest), &place, beside);
+        let target = inputs.newest().reply_to.as_deref();
+        let target = target.filter(|_| plan::is_planned(context.live, envelope));
+        let message = self.user_message(&messages, (&notes, newest), &place, (beside, target));
         let (message, parts) = match message.await {
             Ok(message) => message,
             Err(waits) => return Ok(Err(Unwritten::Waits(Box::new(waits)))),
@@ -142,7 +144,7 @@ impl Pipeline {
         messages: &[Envelope],
         (notes, newest): (&[Note], Option<i64>),
         place: &Place<'_>,
-        (carried, known, recalled): (Option<Carried>, Option<Told>, Option<Recalled>),
+        ((carried, known, recalled), target): (Beside, Option<&str>),
     ) -> Result<(Kind, Vec<PromptBlock>), Waits> {
         let zone = place.live.config.agent.timezone.0;
         let marker = fence::marker(place.run_id);
@@ -191,6 +193,10 @@ impl Pipeline {
             foreign |= files.brought_words;
             content.extend(files.blocks);
         }
+        let target = target.and_then(prompt::target);
+        let target = target.map(|block| (block, Provenance::Owner));
+        parts.add("the message to answer", target.as_slice());
+        content.extend(target);
         let foreign =
             foreign || messages.iter().any(carries_untrusted_words) || of_guests || from_before;
         let first = messages.first();
@@ -207,6 +213,9 @@ impl Pipeline {
         Ok((message, parts.blocks()))
     }
 }
+
+/// What is known in addition to a message: the conversation before, the person, memories.
+type Beside = (Option<Carried>, Option<Told>, Option<Recalled>);
 
 /// Returns what a new conversation receives from the old one. A rule is the owner's: an untrusted run asks before it pins one.
 fn before(carried: Carried) -> Vec<(Block, Provenance)> {

@@ -399,7 +399,7 @@ impl Pipeline {
             return Ok(Some(said(envelope, "", None).mapped(named)));
         }
         let form = if planned {
-            Some(Box::pin(self.form(&mut context, &session, target.as_deref())).await?)
+            Some(Box::pin(self.form(&mut context, &session)).await?)
         } else {
             None
         };
