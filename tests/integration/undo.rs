@@ -251,6 +251,25 @@ fn the_last_thing_that_was_done_is_meant_and_no_older_change_of_a_file() {
 }
 
 #[test]
+fn the_old_words_of_an_item_that_was_written_anew_come_back() {
+    let house = House::new();
+    let sandbox = &house.sandbox;
+    let item = "workspace/memory/items/list.md";
+    let old = "---\nid: list\ntype: note\ntags: []\ncreated_at: 2026-01-01T00:00:00Z\n---\nten lines of mine\n";
+    sandbox.put(item, old.as_bytes());
+    let change = json!({"id": "list", "content": "one new sentence"});
+    ask(&house, OWNER, &calls(&[("memory_write", change)]));
+    let now = sandbox.read(item).expect("an item");
+    assert!(
+        now.contains("one new sentence") && !now.contains("ten lines"),
+        "{now}"
+    );
+    let said = ask(&house, OWNER, "/undo");
+    assert!(said.contains("memory/items/list.md: as it was"), "{said}");
+    assert_eq!(sandbox.read(item).as_deref(), Some(old));
+}
+
+#[test]
 fn an_owners_later_edit_survives() {
     let house = House::new();
     let sandbox = &house.sandbox;

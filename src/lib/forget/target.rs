@@ -118,12 +118,21 @@ pub fn named(
     if person.ids.is_empty() && all.iter().any(|fact| fact.scope.to_string() == own_scope) {
         person.ids.push(name.to_owned());
     }
+    let by_id = person.ids.iter().any(|id| id == name);
     if is_person || is_known || !person.ids.is_empty() {
         person.names.push(as_name(name.trim_start_matches('@')));
         spread(&all, &mut person);
     }
+    let others = Others::of(people, is_owner, &all, &person.ids);
+    if by_id {
+        // Only what is theirs by id is certainly theirs.
+        person.names.retain(|name| !others.share(name));
+    } else if let Some(unclear) = others.confused_with(&person.names) {
+        return Ok(unclear);
+    }
     let fact = facts::find(&path, name, None)?;
-    Ok(match (person.names.is_empty(), fact) {
+    let is_nobody = person.names.is_empty() && person.ids.is_empty();
+    Ok(match (is_nobody, fact) {
         (false, Meant::One(fact)) if !is_person && name.parse() == Ok(fact.id) => Named::Unclear(
             format!("`{name}` is a person and a fact; say which"),
             vec![(format!("person:{name}"), String::new()), choice(&fact)],
@@ -138,6 +147,72 @@ pub fn named(
     })
 }
 
+/// Everybody but the person to forget, by what they are called: words about them must not go along.
+struct Others {
+    owners: Vec<String>,
+    contacts: Vec<Contact>,
+}
+
+impl Others {
+    fn of(
+        people: &People,
+        is_owner: &dyn Fn(&Address) -> bool,
+        all: &[Fact],
+        ids: &[String],
+    ) -> Self {
+        let of_owner = |fact: &&Fact| {
+            fact.entity == "user"
+                && [ALIAS, "name", "full name", "first name", "nickname"]
+                    .contains(&facts::folded(&fact.attribute).as_str())
+        };
+        let stated = all.iter().filter(of_owner).map(|fact| as_name(&fact.value));
+        let mut owners: Vec<String> = stated.collect();
+        let mut contacts = people.everybody();
+        contacts.retain(|one| !ids.contains(&one.id.to_string()));
+        contacts.retain(|one| {
+            let is_owner = is_owner(&one.id);
+            if is_owner {
+                owners.push(called(one));
+            }
+            !is_owner
+        });
+        Self { owners, contacts }
+    }
+
+    /// Returns true when somebody else is called so, among other words.
+    fn share(&self, name: &str) -> bool {
+        let has = |other: &String| text::has_word(other, name);
+        self.owners.iter().any(has) || self.contacts.iter().map(called).any(|other| has(&other))
+    }
+
+    /// Returns whom else one of `names` may mean; `None` when it is nobody else's.
+    fn confused_with(&self, names: &[String]) -> Option<Named> {
+        for name in names {
+            if self.owners.iter().any(|other| text::has_word(other, name)) {
+                let message = format!(
+                    "the owner is called `{name}`, too; give an id, a fuller name, or facts by their numbers"
+                );
+                return Some(Named::Unclear(message, Vec::new()));
+            }
+            let same = |one: &&Contact| text::has_word(&called(one), name);
+            let others: Vec<&Contact> = self.contacts.iter().filter(same).collect();
+            if !others.is_empty() {
+                let message =
+                    format!("others are called `{name}`, too; give an id or a fuller name");
+                let choice = |one: &&Contact| (one.id.to_string(), one.name.clone());
+                return Some(Named::Unclear(message, others.iter().map(choice).collect()));
+            }
+        }
+        None
+    }
+}
+
+/// Returns all that somebody is called, for a search of words.
+fn called(contact: &Contact) -> String {
+    let username = contact.username.as_deref().unwrap_or_default();
+    format!("{} {username}", contact.name).to_lowercase()
+}
+
 fn choice(fact: &Fact) -> (String, String) {
     (format!("#{}", fact.id), fact.said())
 }
@@ -148,6 +223,8 @@ fn spread(all: &[Fact], person: &mut Person) {
     let aliases: Vec<[String; 2]> = all
         .iter()
         .filter(is_alias)
+        // The owner's other names are nobody else's.
+        .filter(|fact| fact.entity != "user" && facts::folded(&fact.value) != "user")
         .map(|fact| [as_name(&fact.entity), as_name(&fact.value)])
         .collect();
     loop {
@@ -212,6 +289,9 @@ mod tests {
             contact(1002, "Rita"),
             contact(3, "Al"),
             contact(4, "Al"),
+            contact(55, "Eve"),
+            contact(66, "Eve Adams"),
+            contact(77, "Owner of Cats"),
         ];
         named(home, &people, &|id| *id == Address::Number(1), words).expect("named")
     }
@@ -222,7 +302,7 @@ mod tests {
         put(
             &home,
             "MEMORY.md",
-            "- Dog: Rex\n- Ana's birthday: 3 May\n- My sister is Ana\n",
+            "- Dog: Rex\n- Ana's birthday: 3 May\n- My sister is Ana\n- Nickname: Dora Great\n- Dora's birthday: 5 May\n",
         );
         put(&home, "memory/people.md", "- Likes: tea\n- Likes: chess\n");
         let rules = Means::rules(chrono_tz::UTC);
@@ -236,6 +316,12 @@ mod tests {
         };
         assert_eq!(meant(&home, "RITA"), person(&["rita", "rita_u"], &["1002"]));
         assert_eq!(meant(&home, "@rita_u"), meant(&home, "Rita"));
+        // By the id they are forgotten, and nobody who is called so, too.
+        assert_eq!(meant(&home, "55"), person(&["55", "eve_u"], &["55"]));
+        assert_eq!(
+            meant(&home, "77"),
+            person(&["77", "owner of cats", "owner of cats_u"], &["77"])
+        );
         assert_eq!(
             meant(&home, "person:Somebody Else"),
             person(&["somebody else"], &[])
@@ -244,10 +330,18 @@ mod tests {
             ("owner", "that is the owner, whom the agent cannot forget"),
             ("1", "that is the owner, whom the agent cannot forget"),
             ("user", "that is the owner, whom the agent cannot forget"),
+            (
+                "dora",
+                "the owner is called `dora`, too; give an id, a fuller name, or facts by their numbers",
+            ),
+            (
+                "Eve",
+                "others are called `eve`, too; give an id or a fuller name:\n66 Eve Adams",
+            ),
             ("al", "`al` may be several people; give an id:\n3 Al\n4 Al"),
             (
                 "likes",
-                "`likes` may be several facts; give a number:\n#4 user likes: chess\n#5 user likes: tea",
+                "`likes` may be several facts; give a number:\n#6 user likes: chess\n#7 user likes: tea",
             ),
         ] {
             assert_eq!(meant(&home, words).one(words), Err(expected.to_owned()));

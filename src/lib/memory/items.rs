@@ -178,7 +178,8 @@ pub fn parse(id: &str, file: &str) -> Item {
     }
 }
 
-fn render(item: &Item) -> String {
+/// Returns the file of an item.
+pub fn render(item: &Item) -> String {
     let mut head = format!("id: {}\ntype: {}\n", item.id, quote(&item.kind));
     let tags: Vec<String> = item.tags.iter().map(|tag| quote(tag)).collect();
     head.push_str(&format!(

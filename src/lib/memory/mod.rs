@@ -351,16 +351,19 @@ impl Memory {
         Some(recalled)
     }
 
-    /// Returns true when the file at `place` (`workspace/memory/items/x.md:3`) was written in a run that had read
+    /// Returns true when the file at `place` (a path, or one with lines: `workspace/memory/items/x.md:3`) was written in a run that had read
     /// untrusted text, or by others: it is in a collection.
     pub fn is_untrusted(&self, place: &str) -> bool {
         if place.starts_with(collections::PREFIX) {
             return true;
         }
+        // A file's own name may have a colon.
         let path = place.rsplit_once(':').map_or(place, |(path, _)| path);
-        let key = path.strip_prefix("workspace/").unwrap_or(path);
-        self.marks
-            .is_marked_at(key, &self.home().workspace().join(key))
+        [place, path].into_iter().any(|path| {
+            let key = path.strip_prefix("workspace/").unwrap_or(path);
+            self.marks
+                .is_marked_at(key, &self.home().workspace().join(key))
+        })
     }
 
     /// Notes that the file called `key` in the workspace was written in the run `run`, which had read untrusted

@@ -243,8 +243,8 @@ impl People {
         named.or_else(|| self.owners.first().map(|person| person.id.clone()))
     }
 
-    /// Returns those whom `who` may mean: an address, an @username or a name.
-    pub fn find(&self, who: &str) -> Vec<Contact> {
+    /// Returns everybody who is known: contacts, who was let in, the owners and linked accounts, each id once.
+    pub fn everybody(&self) -> Vec<Contact> {
         let mut all = self.contacts.clone();
         let granted = self.allowed.iter().chain(&self.owners);
         let granted = granted.map(|person| (&person.id, &person.name));
@@ -257,6 +257,12 @@ impl People {
                 });
             }
         }
+        all
+    }
+
+    /// Returns those whom `who` may mean: an address, an @username or a name.
+    pub fn find(&self, who: &str) -> Vec<Contact> {
+        let mut all = self.everybody();
         // An id is nobody else's, whatever they call themselves.
         let exact =
             Address::parse(who).and_then(|id| all.iter().find(|contact| contact.id == id).cloned());

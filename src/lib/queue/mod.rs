@@ -2,7 +2,7 @@
 //!
 //! | table | content |
 //! |---|---|
-//! | `seen` | keys of known inputs, for 14 days, so that a repeated input is one; of a command also the digest of its content |
+//! | `seen` | keys of known inputs, for 14 days (of reminders of promises for good), so that a repeated input is one; of a command also the digest of its content |
 //! | `offsets` | where the next poll of a bot begins |
 //! | `inbox` | accepted inputs: `pending → running → done \| dead`; one that is suspended is `pending` until `wake_at` |
 //! | `notes` | context notes of a session, read by its next turn |

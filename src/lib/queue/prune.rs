@@ -16,7 +16,8 @@ const OUTBOX: &str = "DELETE FROM outbox WHERE state = 'sent' AND sent_at < ?1 A
 pub(super) fn prune(connection: &Connection, now: i64) -> rusqlite::Result<()> {
     let before = now - i64::try_from(KEEP.as_millis()).unwrap_or(i64::MAX);
     for sql in [
-        "DELETE FROM seen WHERE at < ?1",
+        // A reminder of a promise that its owner removed is ordered again for as long as the promise is open.
+        "DELETE FROM seen WHERE at < ?1 AND key NOT GLOB 'cmd:commitment-*'",
         "DELETE FROM notes WHERE at < ?1",
         "DELETE FROM tasks WHERE finished_at < ?1",
     ] {
@@ -105,6 +106,22 @@ mod tests {
         // All are old.
         prune(&connection, NOW + 5000 * DAY).expect("pruned");
         assert_eq!(left(&connection, "SELECT seq FROM inbox ORDER BY seq"), [3]);
+    }
+
+    #[test]
+    fn orders_of_reminders_stay_known() {
+        let (_dir, connection) = connection();
+        for key in ["cmd:commitment-7-0a1b2c", "cmd:commit", "tg:1"] {
+            let sql = "INSERT INTO seen(key, at) VALUES (?1, ?2)";
+            connection
+                .execute(sql, (key, NOW - 15 * DAY))
+                .expect("seen");
+        }
+        prune(&connection, NOW).expect("pruned");
+        let known: String = connection
+            .query_row("SELECT group_concat(key) FROM seen", [], |row| row.get(0))
+            .expect("one");
+        assert_eq!(known, "cmd:commitment-7-0a1b2c");
     }
 
     #[test]

@@ -137,6 +137,58 @@ mod tests {
     }
 
     #[test]
+    fn a_line_is_no_newer_because_its_file_has_another_name() {
+        let (_dir, home) = home();
+        let rename = |from: &str, to: &str| {
+            let workspace = home.workspace();
+            std::fs::rename(workspace.join(from), workspace.join(to)).expect("renamed");
+        };
+        put_at(&home, "memory/a.md", "- Lives in: Porto\n", -9000);
+        assert_eq!(again(&home), ["user lives in Porto"]);
+        forget_it(&home, &fact(&home, "lives"));
+        put_at(
+            &home,
+            "memory/a.md",
+            "- Lives in: Porto\n- Birthday: 3 May\n",
+            60,
+        );
+        assert_eq!(again(&home), ["user birthday 3 May"]);
+        rename("memory/a.md", "memory/about.md");
+        assert_eq!(again(&home), ["user birthday 3 May"], "it stays forgotten");
+        // Nor does it replace what was said since.
+        put_at(&home, "memory/b.md", "- Birthday: 4 May\n", 90);
+        assert_eq!(again(&home), ["user birthday 4 May"]);
+        put_at(
+            &home,
+            "memory/about.md",
+            "- Birthday: 3 May\n- Likes: tea\n",
+            120,
+        );
+        assert_eq!(again(&home), ["user birthday 4 May", "user likes tea"]);
+        rename("memory/about.md", "memory/zoo.md");
+        assert_eq!(again(&home), ["user birthday 4 May", "user likes tea"]);
+    }
+
+    #[test]
+    fn what_was_forgotten_stays_so_when_another_value_is_erased() {
+        let (_dir, home) = home();
+        put_at(&home, "MEMORY.md", "- Lives in: Porto\n", -9000);
+        assert_eq!(again(&home), ["user lives in Porto"]);
+        forget_it(&home, &fact(&home, "lives"));
+        put_at(&home, "memory/new.md", "- Lives in: Faro\n", 60);
+        assert_eq!(again(&home), ["user lives in Faro"]);
+        let Target::Fact(faro) = fact(&home, "lives") else {
+            panic!("it is a fact");
+        };
+        std::fs::remove_file(home.workspace().join("memory/new.md")).expect("removed");
+        let hit: db::Hit = std::sync::Arc::new(|text: &str| text.contains("Faro"));
+        let path = facts::database(&home);
+        facts::erase(&path, &hit, Some(faro.as_ref()), false, clock::now_ms()).expect("erase");
+        put_at(&home, "MEMORY.md", "# Me\n- Lives in: Porto\n", 60);
+        assert_eq!(again(&home), [] as [String; 0]);
+    }
+
+    #[test]
     fn a_forgotten_person_takes_names_memories_promises_and_episodes_along() {
         let (_dir, home) = home();
         conversation(&home, "s1", &SAID);

@@ -169,9 +169,6 @@ fn erase_fact(connection: &Connection, fact: &Fact) -> rusqlite::Result<(usize, 
         value_key(&fact.value),
     );
     let facts = connection.execute(sql, values)?;
-    let forgotten =
-        "DELETE FROM forgotten WHERE scope = ?1 AND entity_key = ?2 AND attribute_key = ?3";
-    connection.execute(forgotten, (&key.scope, &key.entity, &key.attribute))?;
     let log = format!("DELETE FROM source_log WHERE {OF_FACT}");
     let values = (&key.scope, &fact.entity, &fact.attribute, &fact.value);
     Ok((facts, connection.execute(&log, values)?))

@@ -1,5 +1,6 @@
 //! Selects what is relevant to a message: facts about people it names, commitments that are due or mentioned, episodes.
 
+use std::cmp::Reverse;
 use std::collections::HashSet;
 
 use chrono::NaiveDate;
@@ -138,7 +139,7 @@ impl Recall {
     }
 
     /// Returns the commitments that are overdue and were not brought up since, whose deadline is near or that the message
-    /// mentions; at the beginning of a conversation all. The nearest deadlines first.
+    /// mentions; at the beginning of a conversation all. The nearest deadlines first, and of those without one the newest.
     fn commitments(&self, request: &Request<'_>, said: &Codes, viewer: &Viewer) -> Vec<Line> {
         let Request {
             first, now, zone, ..
@@ -160,7 +161,7 @@ impl Recall {
                 near.push((due, one));
             }
         }
-        near.sort_by_key(|(due, one)| (*due, one.id));
+        near.sort_by_key(|(due, one)| (*due, Reverse(one.updated_at), one.id));
         let line = |(due, one): (i64, &Commitment)| {
             let is_new = due <= now && one.shown_at.is_none();
             Line {

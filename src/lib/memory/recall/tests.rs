@@ -822,6 +822,39 @@ fn what_is_overdue_comes_up_once_and_then_when_it_is_spoken_of() {
 }
 
 #[test]
+fn of_promises_without_a_day_the_newest_come_up_first() {
+    let house = House::new();
+    let sql = "UPDATE commitments SET updated_at = ?2 WHERE id = ?1";
+    for count in 0..80 {
+        let what = format!("promise number {count}, of which nobody said when it is due");
+        let id = house.promise(&Scope::Owner, &what, None);
+        let at = now() - (100 - count) * DAY_MS;
+        house.database().execute(sql, [id, at]).expect("dated");
+    }
+    let recalled = house.recall(&owner(), "Hello!", true).expect("a piece");
+    let text = recalled.text();
+    assert!(text.contains("promise number 79,"), "{text}");
+    assert!(!text.contains("promise number 0,"), "not all fit: {text}");
+}
+
+#[test]
+fn the_mark_of_a_file_with_a_colon_in_its_name_is_found() {
+    let house = House::new();
+    house.put("memory/Article: how to.md", "Read by a run.\n");
+    house.put("memory/own.md", "Mine.\n");
+    let memory = &house.memory;
+    memory
+        .mark("memory/Article: how to.md", "r1")
+        .expect("marked");
+    for place in ["Article: how to.md", "Article: how to.md:3-5"] {
+        let place = format!("workspace/memory/{place}");
+        assert!(memory.is_untrusted(&place), "{place}");
+    }
+    assert!(memory.is_untrusted("memory/Article: how to.md"));
+    assert!(!memory.is_untrusted("workspace/memory/own.md:1"));
+}
+
+#[test]
 fn a_conversation_begins_with_the_newest_episodes_and_goes_on_with_those_it_speaks_of() {
     let house = House::new();
     for (session, date, what) in [

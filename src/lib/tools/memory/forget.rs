@@ -11,10 +11,12 @@ use crate::agent::{Context, ToolOutput};
 use crate::memory::facts;
 use crate::memory::facts::{Fact, Meant, Target};
 use crate::memory::{Scope, Viewer, consolidate, items};
+use crate::sandbox::Existing;
 use crate::text::visible;
 use crate::tools::typed::{About, Property, TypedTool};
 use crate::tools::{Needs, blocking};
 use crate::undo::{Change, Deed};
+use crate::workspace::WriteTarget;
 
 /// Facts that are named when several are meant.
 const MAX_NAMED: usize = 10;
@@ -107,33 +109,44 @@ fn forget_one(needs: &Needs, fact: Box<Fact>) -> Result<String, String> {
 }
 
 /// Removes an item, so that an undo of the run brings it back.
-fn remove_item(needs: &Needs, context: &Context, id: &str) -> Result<String, String> {
-    if !context.viewer.may_see(&Scope::Owner) {
-        return Err(items::Error::Unknown(visible(id)).to_string());
-    }
-    items::read(&needs.root, id).map_err(|error| error.to_string())?;
+/// Keeps the item `id` as it is, so that an undo brings it back: it becomes `new`, or is removed.
+pub(super) fn record_item(
+    needs: &Needs,
+    context: &Context,
+    id: &str,
+    new: Option<&[u8]>,
+) -> Result<(WriteTarget, Existing), String> {
+    let words = |error: &dyn Display| error.to_string();
     let path = items::path(id).unwrap_or_default();
-    let target = needs
-        .path_policy
-        .write_target(&path.to_string_lossy())
-        .map_err(|error| error.to_string())?;
-    let shown = visible(&target.key);
-    let failed = |error: &dyn Display| format!("{shown} was not removed: {error}");
-    let there = target.file.existing().map_err(|error| failed(&error))?;
-    let Some(old) = there else {
-        return Err(failed(&"it is gone already"));
-    };
-    let mut source = old.open().map_err(|error| failed(&error))?;
+    let target = needs.path_policy.write_target(&path.to_string_lossy());
+    let target = target.map_err(|error| words(&error))?;
+    let old = target.file.existing().map_err(|error| words(&error))?;
+    let old = old.ok_or("it is gone already")?;
+    let mut source = old.open().map_err(|error| words(&error))?;
     let mode = std::os::unix::fs::PermissionsExt::mode(&old.metadata.permissions());
     let change = Change {
         run: &context.run_id,
         conversation: &context.conversation.0,
         key: &target.key,
         old: Some((&mut source, mode)),
-        new: None,
+        new,
         made: Vec::new(),
     };
-    needs.undo.record(change).map_err(|error| failed(&error))?;
+    let recorded = needs.undo.record(change);
+    recorded.map_err(|error| words(&error))?;
+    Ok((target, old))
+}
+
+fn remove_item(needs: &Needs, context: &Context, id: &str) -> Result<String, String> {
+    if !context.viewer.may_see(&Scope::Owner) {
+        return Err(items::Error::Unknown(visible(id)).to_string());
+    }
+    items::read(&needs.root, id).map_err(|error| error.to_string())?;
+    let removed = |shown: &str, error: &dyn Display| format!("{shown} was not removed: {error}");
+    let (target, old) = record_item(needs, context, id, None)
+        .map_err(|error| removed(&format!("item {}", visible(id)), &error))?;
+    let shown = visible(&target.key);
+    let failed = |error: &dyn Display| removed(&shown, error);
     target.file.remove(&old).map_err(|error| failed(&error))?;
     needs.undo.marks.clear(&target.key).unwrap_or_else(
         |error| tracing::warn!(%error, "could not remove the untrusted mark of a deleted file"),

@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::forget::record_item;
 use crate::agent::{Context, Question, Reach, ToolOutput};
 use crate::memory::facts;
 use crate::memory::items;
@@ -111,6 +112,7 @@ fn write(needs: &Needs, args: WriteArgs, context: &Context) -> Result<String, St
         .map_or_else(String::new, |fact| before(needs, fact));
     let known = not_blank(args.id).map(|id| items::read(&needs.root, &id));
     let known = known.transpose().map_err(|error| error.to_string())?;
+    let is_new = known.is_none();
     let item = match (known, content) {
         (None, None) => {
             return Err(
@@ -146,6 +148,9 @@ fn write(needs: &Needs, args: WriteArgs, context: &Context) -> Result<String, St
                 content: content.unwrap_or(old.content),
                 ..old
             };
+            let new = items::render(&item);
+            record_item(needs, context, &item.id, Some(new.as_bytes()))
+                .map_err(|error| format!("item {} was not changed: {error}", item.id))?;
             items::write(&needs.root, &item).map_err(|error| error.to_string())?;
             item
         }
@@ -155,7 +160,10 @@ fn write(needs: &Needs, args: WriteArgs, context: &Context) -> Result<String, St
     // Found from now on, whatever comes next.
     needs.memory.refresh();
     needs.memory.tell_news();
-    needs.note_deed(context, Deed::Noted);
+    // An undo brings the old text of a changed item back.
+    if is_new {
+        needs.note_deed(context, Deed::Noted);
+    }
     Ok(format!("kept as workspace/{key}{before}"))
 }
 

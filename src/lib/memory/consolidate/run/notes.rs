@@ -1,13 +1,13 @@
 //! Reads notes: changed files, in batches, and deleted ones.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::{Run, says_enough};
 use crate::clock;
 use crate::memory::consolidate::model_reader::Extracted;
 use crate::memory::consolidate::{Asks, Error, NoAnswer, notes, watermarks};
-use crate::memory::facts::store;
 use crate::memory::facts::store::{Part, Statement};
+use crate::memory::facts::{folded, store, value_key};
 use crate::memory::scope::Scope;
 use crate::memory::sources;
 use crate::memory::sources::{Candidate, Reader, Skipped, Source, Stamp, Unread};
@@ -47,6 +47,36 @@ impl Changed {
     }
 }
 
+/// What lines said that may stand elsewhere now, each since when: a line that only moved is no newer.
+#[derive(Default)]
+struct Moved(HashMap<(Scope, String, String, String), i64>);
+
+impl Moved {
+    fn key(statement: &Statement) -> (Scope, String, String, String) {
+        let (attribute, value) = (folded(&statement.attribute), value_key(&statement.value));
+        let (scope, quote) = (statement.scope.clone(), statement.quote.clone());
+        (scope, quote, attribute, value)
+    }
+
+    fn add(&mut self, statements: &[Statement]) {
+        for statement in statements {
+            let at = self.0.entry(Self::key(statement)).or_insert(statement.at);
+            *at = statement.at.min(*at);
+        }
+    }
+
+    /// Dates what moved back to when it was first read.
+    fn date_back(&self, statements: &mut [Statement]) {
+        if self.0.is_empty() {
+            return;
+        }
+        for statement in statements {
+            let since = self.0.get(&Self::key(statement));
+            statement.at = since.map_or(statement.at, |at| statement.at.min(*at));
+        }
+    }
+}
+
 impl Run<'_, '_> {
     pub(super) fn notes(
         &mut self,
@@ -54,6 +84,7 @@ impl Run<'_, '_> {
         count: &mut dyn FnMut(),
     ) -> Result<(), Error> {
         let mut known = watermarks::files(&self.connection).map_err(self.fail())?;
+        let mut moved = self.left_behind(files, &known)?;
         let reader = Reader::new(self.home);
         let now = clock::now_ms();
         let (mut restamped, mut batch, mut bytes_of_batch) = (Vec::new(), Vec::new(), 0);
@@ -99,7 +130,12 @@ impl Run<'_, '_> {
                 Some(stated) => notes::left_of(stated, &bytes),
                 None => notes::statements(file, &bytes),
             };
-            batch.push(self.changed(file, &bytes, rules, row.sha256, read_as, by_model)?);
+            if row.sha256.is_some() {
+                moved.add(&self.stated(&file.shown)?);
+            }
+            let mut changed = self.changed(file, &bytes, rules, row.sha256, read_as, by_model)?;
+            moved.date_back(&mut changed.statements);
+            batch.push(changed);
             bytes_of_batch += bytes.len();
             if batch.len() >= BATCH_FILES || bytes_of_batch >= BATCH_BYTES {
                 self.commit(&batch)?;
@@ -130,8 +166,26 @@ impl Run<'_, '_> {
                 "no facts are extracted from more than {MAX_FILE} bytes; agent-index still indexes it"
             ),
         );
-        let stated = store::stated(&self.connection, Part::File(&file.shown));
-        Ok(Some(stated.map_err(self.fail())?))
+        self.stated(&file.shown).map(Some)
+    }
+
+    /// Returns what is known from the file `path`.
+    fn stated(&mut self, path: &str) -> Result<Vec<Statement>, Error> {
+        store::stated(&self.connection, Part::File(path)).map_err(self.fail())
+    }
+
+    /// Returns what was said in files that are not among `files` any more: another name may have their lines.
+    fn left_behind(
+        &mut self,
+        files: &[Candidate],
+        known: &BTreeMap<String, watermarks::File>,
+    ) -> Result<Moved, Error> {
+        let there: HashSet<&str> = files.iter().map(|file| file.shown.as_str()).collect();
+        let mut moved = Moved::default();
+        for path in known.keys().filter(|path| !there.contains(path.as_str())) {
+            moved.add(&self.stated(path)?);
+        }
+        Ok(moved)
     }
 
     /// Returns what a changed file says, by a model where it is to read it, else by `rules`; `sha256` and `of_model` are what
