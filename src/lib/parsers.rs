@@ -3,10 +3,10 @@
 
 use std::cell::RefCell;
 
-use crate::agent::plan;
 use crate::channel::telegram::tests::{check_markdown, check_update};
 use crate::jobs::{Crontab, parse_at, parse_every, parse_zone};
 use crate::memory::items;
+use crate::message::plan;
 use crate::net::{self, Origin};
 use crate::session::{Event, Position, State};
 use crate::text::front_matter::FrontMatter;

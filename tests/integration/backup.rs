@@ -316,6 +316,12 @@ fn generations_secrets_and_pipes() {
     ] {
         place.sandbox.put(hidden, secret.as_bytes());
     }
+    let program = "state/mcp/notes/node_modules/.bin/run";
+    place.sandbox.put(program, b"#!/bin/sh\n");
+    let mode = |path: PathBuf, mode: u32| {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("own file");
+    };
+    mode(place.sandbox.path(program), 0o755);
     place
         .sandbox
         .put("state/channels/matrix/place.json", b"{\"a place\": 1}");
@@ -404,6 +410,8 @@ fn generations_secrets_and_pipes() {
     let restored = place.daemon(&["--home", &home, "restore", &place.text("secret.tar")]);
     assert_eq!(restored.code, 0, "{restored:?}");
     assert!(place.path("with-secrets/channels/mail.toml").is_file());
+    let restored = fs::metadata(place.path("with-secrets").join(program)).expect("a program");
+    assert_eq!(restored.permissions().mode() & 0o777, 0o700);
     // A file of somebody else is not replaced.
     fs::write(place.path("letter"), "dear").expect("write");
     let refused = place.daemon(&["backup", &place.text("letter")]);
@@ -728,6 +736,20 @@ fn a_backup_that_failed_is_told_by_doctor_until_one_is_made() {
     let refused = place.daemon(&["backup", "--keep", "14", &place.text("letter")]);
     assert_eq!(refused.code, 2, "{refused:?}");
     assert_eq!(findings_of_backups(&place), found);
+    // Each night something has the queue to itself.
+    fs::remove_file(place.sandbox.path("state/backup.json")).expect("own file");
+    let queue = rusqlite::Connection::open(place.sandbox.path("state/queue.db")).expect("open");
+    queue
+        .execute_batch("PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE")
+        .expect("locked");
+    let refused = place.daemon(&["--quiet", "backup", "--keep", "14", &place.text("nightly")]);
+    drop(queue);
+    assert_eq!(refused.code, 75, "{refused:?}");
+    let ids: Vec<String> = findings_of_backups(&place)
+        .into_iter()
+        .map(|(id, _)| id)
+        .collect();
+    assert_eq!(ids, ["backup-failed"]);
     fs::create_dir(place.path("unmounted")).expect("a directory");
     let made = place.daemon(&["--quiet", "backup", "--keep", "14", &nowhere]);
     assert!(made.code == 0 && made.stderr.is_empty(), "{made:?}");

@@ -692,3 +692,21 @@ fn facts_are_read_where_nothing_can_be_written() {
         }
     }
 }
+
+#[test]
+fn a_report_is_one_document_also_when_reminders_cannot_be_ordered() {
+    let sandbox = Sandbox::new().config("[telegram]\nenabled = true\n");
+    sandbox.put("workspace/MEMORY.md", b"- Dog: Rex\n");
+    sandbox.put("state/cron/jobs.json", b"{\"jobs\": [");
+    let told = consolidate(&sandbox, &["--json"]);
+    assert_eq!(told.code, 0, "{told:?}");
+    assert!(told.json()["changes"].is_array(), "{told:?}");
+    assert!(
+        told.stderr
+            .contains("reminders of promises were not ordered")
+            && told.stderr.contains("jobs.json"),
+        "{told:?}"
+    );
+    // Who asks for the jobs themselves is told what to do with the file.
+    sandbox.check_failure(&["--job", "list"], 65, "bad_data", "jobs.json");
+}

@@ -285,7 +285,17 @@ fn the_prompt_edits_remembers_and_survives_a_stopped_answer() {
     chat.write(&"\u{1b}[A".repeat(6));
     chat.write("\r");
     said(&chat, "echo: hello world", 1);
+    // What is kept out of the message is kept out of the history, too.
+    at_prompt(&chat);
+    let key = format!("ghp_{}", "a1B2c3D4e5F6g7H8i9J0".repeat(2).split_at(36).0);
+    chat.write(&format!("use {key} for it\r"));
+    said(&chat, "echo: use [", 1);
     at_prompt(&chat);
     chat.write("\u{4}");
     assert_eq!(chat.end().code, 0);
+    let kept = sandbox.read("state/chat_history").expect("a history");
+    assert!(
+        kept.contains("use [a key or token, left out] for it") && !kept.contains("ghp_"),
+        "{kept}"
+    );
 }

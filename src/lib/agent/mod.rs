@@ -11,7 +11,6 @@ mod model_answer;
 mod more_tools;
 mod owner_words;
 mod permission;
-pub mod plan;
 mod retry_without_untrusted;
 mod run_time;
 mod show_pictures;

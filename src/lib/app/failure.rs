@@ -174,7 +174,8 @@ impl From<auth::Error> for Failure {
 impl From<sys::Error> for Failure {
     fn from(error: sys::Error) -> Self {
         use std::io::ErrorKind::{
-            AlreadyExists, NotADirectory, PermissionDenied, ReadOnlyFilesystem, StorageFull,
+            AlreadyExists, InvalidData, NotADirectory, PermissionDenied, ReadOnlyFilesystem,
+            StorageFull,
         };
         let message = error.to_string();
         match error.source.kind() {
@@ -194,6 +195,7 @@ impl From<sys::Error> for Failure {
                     quote(other)
                 ))
             }
+            InvalidData => Self::data(message).hint("correct that file, or move it away"),
             _ => Self::io(message).hint("look at that path with ls -ld, and at the file system with df"),
         }
     }

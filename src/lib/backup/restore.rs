@@ -245,11 +245,10 @@ fn put(
         .open(path)
         .map_err(fail())?;
     io::copy(bytes, &mut file).map_err(fail())?;
-    if is_theirs {
-        // Programs in the workspace stay programs.
-        file.set_permissions(Permissions::from_mode(0o600 | attributes.mode))
-            .map_err(fail())?;
-    }
+    // Programs stay programs: those in the workspace, and those of tool servers.
+    let kept = attributes.mode & if is_theirs { 0o777 } else { 0o100 };
+    file.set_permissions(Permissions::from_mode(0o600 | kept))
+        .map_err(fail())?;
     if let Some(modified) =
         SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(attributes.modified))
     {

@@ -9,6 +9,7 @@ pub mod approval_reply;
 mod command;
 mod envelope;
 mod media;
+pub mod plan;
 mod session_key;
 
 pub use address::{Address, MAX_ID, NUMBERED, is_channel_name, is_id};

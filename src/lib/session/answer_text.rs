@@ -3,29 +3,11 @@
 
 use std::borrow::Cow;
 
-use serde_json::Value;
+use crate::message::plan;
 
-/// Returns the words of an answer for those who read it: of a plan the texts of its messages, one a line; empty when it
-/// has none.
+/// Returns the words of an answer for those who read it: of a plan the texts of its messages; empty when it has none.
 pub fn said(answer: &str) -> Cow<'_, str> {
-    match messages(answer) {
-        Some(messages) => Cow::Owned(messages.join("\n")),
-        None => Cow::Borrowed(answer),
-    }
-}
-
-/// Returns the messages of a plan; `None` for what is not a plan.
-fn messages(answer: &str) -> Option<Vec<String>> {
-    if !answer.trim_start().starts_with(['[', '{']) {
-        return None;
-    }
-    let value: Value = serde_json::from_str(answer.trim()).ok()?;
-    let tasks = value.as_array().or_else(|| value["plan"].as_array())?;
-    let kind = |task: &Value| task["kind"].as_str().map(str::to_owned);
-    let kinds: Vec<String> = tasks.iter().map(kind).collect::<Option<_>>()?;
-    let said = tasks.iter().zip(kinds).filter(|(_, kind)| kind == "send");
-    let texts = said.filter_map(|(task, _)| task["text"].as_str().map(str::to_owned));
-    Some(texts.collect())
+    plan::said(answer).map_or(Cow::Borrowed(answer), Cow::Owned)
 }
 
 #[cfg(test)]
@@ -39,14 +21,27 @@ mod tests {
         check("[1, 2]", "[1, 2]");
         check(r#"{"a": 1}"#, r#"{"a": 1}"#);
         check(
-            r#"[{"kind":"send","text":"Hi"#,
-            r#"[{"kind":"send","text":"Hi"#,
+            r#"[{"kind":"think","text":"secret"},{"kind":"send","text":"Hi"#,
+            "Hi",
         );
         check("[]", "");
         check(
             r#"[{"kind":"think","text":"secret"},{"kind":"send","text":"Hi."},{"kind":"wait","delay":3},{"kind":"send","text":"Bye."}]"#,
-            "Hi.\nBye.",
+            "Hi.\n\nBye.",
         );
         check(r#"{"plan":[{"kind":"xsend","to":"1","text":"psst"}]}"#, "");
+        let fenced = "Sure:\n```json\n[{\"kind\": \"think\", \"text\": \"secret\"}, {\"kind\": \"send\", \"text\": \"Hi.\"}]\n```";
+        check(fenced, "Hi.");
+        check("# think\nsecret\n# send\nHi.", "Hi.");
+        check("# think\nsecret\n# wait\nfor ever\n# send\nHi.", "Hi.");
+        check(r#"[{"kind":"think","text":"secret"},{"kind":"se"#, "");
+        // Words of an agent without plans.
+        for words in [
+            "# Recipe\n\nBoil it.\n\n# Plan\n\nEat it.",
+            "Write:\n```json\n{\"kind\": \"Pod\", \"spec\": [1]}\n```",
+            r#"{"kind": "Deployment"}"#,
+        ] {
+            check(words, words);
+        }
     }
 }

@@ -196,6 +196,8 @@ impl Primary {
         left.push("--exclude=/channels/*/*");
         if !self.secrets {
             left.extend(secrets.iter().map(String::as_str));
+            // Where tool servers keep sign-ins.
+            left.push("--exclude=/mcp/*/.*");
         }
         // Under a system unit it is in the state.
         let below = self.home.workspace().strip_prefix(self.home.state());

@@ -3,7 +3,44 @@
 use serde_json::json;
 
 use super::{TALK, consolidate, facts, run, shown, transcript};
-use crate::support::{Reply, Sandbox};
+use crate::support::{FakeModel, Reply, Sandbox};
+
+#[test]
+fn what_only_the_daemons_model_may_read_waits_for_it() {
+    let model = FakeModel::start();
+    let sandbox = Sandbox::new();
+    let said = [
+        (
+            "user",
+            "owner",
+            "We have settled down in Porto at last, Rita and me, in a house by the river.",
+        ),
+        ("assistant", "", "Lovely!"),
+        (
+            "user",
+            "owner",
+            "Everybody here calls Robert Bob, by the way.",
+        ),
+        ("assistant", "", "I see."),
+    ];
+    sandbox.put(
+        "state/sessions/s1.2026-05-04.jsonl",
+        transcript("s1", &said).as_bytes(),
+    );
+    sandbox.put("agent.toml", b"");
+    // Its key is in the environment of its unit.
+    let state = json!({"providers": [{"name": "anthropic", "state": "ok"}]});
+    sandbox.put("state/monitor.json", state.to_string().as_bytes());
+    let told = consolidate(&sandbox, &["-v"]);
+    assert!(
+        told.stderr
+            .contains("the daemon uses anthropic, whose key is not visible here"),
+        "{told:?}"
+    );
+    let sandbox = sandbox.with_anthropic(&model);
+    run(&sandbox);
+    assert_eq!(model.readings().len(), 1, "nothing was read without it");
+}
 
 #[test]
 fn a_model_reads_what_was_said_and_is_paid_for_it() {

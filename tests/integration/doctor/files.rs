@@ -44,6 +44,19 @@ fn modes_that_are_too_open_are_named_and_mended() {
         ),
         (0o700, 0o600)
     );
+    // What tool servers keep is theirs, and a program stays one.
+    put(&sandbox, "state/mcp/notes/bin/run", b"");
+    chmod(&sandbox, "state/mcp/notes/bin/run", 0o755);
+    chmod(&sandbox, "state/mcp", 0o700);
+    chmod(&sandbox, "state/mcp/notes", 0o700);
+    put(&sandbox, "state/.ssh/id.pub", b"");
+    chmod(&sandbox, "state/.ssh/id.pub", 0o644);
+    put(&sandbox, "state/sessions/hook", b"");
+    chmod(&sandbox, "state/sessions/hook", 0o755);
+    check_cured(&sandbox, "state-modes", "warning", &["hook", "0755"], "");
+    let modes = ["mcp/notes/bin/run", ".ssh/id.pub", "sessions/hook"]
+        .map(|below| mode(&sandbox, &format!("state/{below}")));
+    assert_eq!(modes, [0o755, 0o644, 0o700]);
     put(&sandbox, "state/people.json", b"{}");
     chmod(&sandbox, "state/people.json", 0o400);
     check_cured(

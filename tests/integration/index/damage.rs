@@ -225,3 +225,29 @@ fn a_log_taken_away_under_a_reader_costs_at_most_an_answer() {
     assert_eq!(index(&sandbox, &["rebuild"]).code, 0);
     assert_eq!(lived.difference(&Rows::of(&sandbox, &words())), None);
 }
+
+#[test]
+fn numbers_of_chunks_that_nothing_is_behind_are_given_again() {
+    let sandbox = Sandbox::new();
+    fill(&sandbox, 30);
+    sync(&sandbox);
+    let newest = || -> i64 {
+        Connection::open(sandbox.path("state/index.db"))
+            .and_then(|index| index.query_row("SELECT max(id) FROM chunks", [], |row| row.get(0)))
+            .expect("a number")
+    };
+    // As after years of rewriting a file.
+    Connection::open(sandbox.path("state/index.db"))
+        .expect("open")
+        .execute(
+            "UPDATE chunks SET id = 500000 WHERE id = (SELECT max(id) FROM chunks)",
+            [],
+        )
+        .expect("update");
+    assert_eq!(newest(), 500_000);
+    let told = index(&sandbox, &["--json"]).json();
+    assert_eq!(told["full"], true, "{told}");
+    assert!(newest() < 1000, "{}", newest());
+    rows::check_whole(&sandbox);
+    assert_eq!(index(&sandbox, &["--json"]).json()["full"], false);
+}

@@ -144,6 +144,9 @@ fn secrets_stay_unless_they_are_asked_for_and_nothing_leads_out_of_a_replica() {
         ("mcp-auth.json~", true),
         ("channels/matrix/secret.corrupt-1/session.json", true),
         ("channels/matrix/.secret.tmp-1-2", true),
+        // Where tool servers keep sign-ins.
+        ("mcp/notes/.config/token.json", true),
+        ("mcp/notes/notes.json", false),
         ("people.json.corrupt-1", false),
     ] {
         pair.sandbox.put(&format!("state/{beside}"), b"very-secret");

@@ -39,7 +39,8 @@ pub(super) fn run(context: &Context<'_>, wanted: &ForgetArguments) -> Result<(),
     if wanted.dry_run {
         return Ok(());
     }
-    runs::remind(context)
+    runs::remind(context);
+    Ok(())
 }
 
 /// Returns whom or what `words` mean.
@@ -130,7 +131,8 @@ fn hard(
     };
     report(context, false, &before);
     context.note(&told);
-    runs::remind(context)
+    runs::remind(context);
+    Ok(())
 }
 
 /// Has the daemon do it, which runs, and returns what it says.

@@ -21,7 +21,7 @@ pub(super) fn run(context: &Context<'_>) -> Result<(), Failure> {
             return Ok(());
         }
     };
-    remind(context)?;
+    remind(context);
     if context.json {
         let conflict = |one: &Conflict| -> Value {
             json!({"current": documents::fact(&one.current), "other": documents::fact(&one.other)})

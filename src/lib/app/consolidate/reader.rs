@@ -11,9 +11,10 @@ use crate::app::cli::Failure;
 use crate::app::llm_client;
 use crate::auth::Keys;
 use crate::config;
-use crate::config::Loaded;
+use crate::config::{Loaded, Origin};
 use crate::cost::Ledger;
 use crate::memory::consolidate::{MeteredModel, Model, NoAnswer, estimate_usd, reader};
+use crate::monitor_state;
 
 /// The model of the settings, or why it cannot be asked.
 pub(super) struct Reader<'a> {
@@ -26,7 +27,11 @@ impl<'a> Reader<'a> {
     /// Returns it; `None` when rules read alone.
     pub(super) fn of(context: &'a Context<'a>) -> Option<Self> {
         let settings = config::load(context.home, context.env, &[])
-            .map_err(|error| format!("{error}; {}", error.hint()));
+            .map_err(|error| format!("{error}; {}", error.hint()))
+            .and_then(|loaded| match daemons_alone(context, &loaded) {
+                Some(why) => Err(why),
+                None => Ok(loaded),
+            });
         let is_asked = settings
             .as_ref()
             .map_or(true, |loaded| reader(&loaded.models).is_some());
@@ -51,6 +56,24 @@ impl<'a> Reader<'a> {
             .map(|(_, paid)| paid)
             .ok_or_else(|| "no model reads conversations".to_owned())
     }
+}
+
+/// Returns why nobody can be asked here although the daemon has a model: its key is in its environment, or a credential of
+/// its unit, and the settings name no provider. Without a model rules would read the conversations once and for all.
+fn daemons_alone(context: &Context<'_>, loaded: &Loaded) -> Option<String> {
+    if reader(&loaded.models).is_some()
+        || !matches!(loaded.origin("providers.load"), Origin::Default)
+    {
+        return None;
+    }
+    let state = monitor_state::read(&context.home.monitor())
+        .ok()
+        .flatten()?;
+    let other = state.providers.iter().find(|one| one.name != "offline")?;
+    Some(format!(
+        "the daemon uses {}, whose key is not visible here: give it to this program, too, or store it with agent-daemon login {}",
+        other.name, other.name
+    ))
 }
 
 fn start(context: &Context<'_>, loaded: &Loaded) -> Result<(Runtime, MeteredModel), Failure> {

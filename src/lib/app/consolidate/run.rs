@@ -44,24 +44,32 @@ pub(super) fn run(context: &Context<'_>, wanted: RunArguments) -> Result<(), Fai
         Outcome::Done(report) => {
             tell(context, options, &report);
             if !options.dry_run {
-                remind(context)?;
+                remind(context);
             }
         }
     }
     Ok(())
 }
 
-/// Has the owner reminded of what was promised until a day.
-pub(super) fn remind(context: &Context<'_>) -> Result<(), Failure> {
-    let config = config::load_config(context.home, context.env)?;
-    let orders = commitment_reminders::order(context.home, &config)?;
+/// Has the owner reminded of what was promised until a day. What was done before it is done, also when this fails: the next
+/// run orders the reminders.
+pub(super) fn remind(context: &Context<'_>) {
+    let ordered = config::load_config(context.home, context.env)
+        .map_err(Failure::from)
+        .and_then(|config| commitment_reminders::order(context.home, &config));
+    let orders = ordered.unwrap_or_else(|failure| {
+        cli::err(&format!(
+            "warning: reminders of promises were not ordered: {}",
+            failure.message
+        ));
+        0
+    });
     if orders > 0 && context.is_verbose() {
         context.note(&format!(
             "{} added or removed",
             text::counted(orders, "reminder")
         ));
     }
-    Ok(())
 }
 
 /// Says what was done: all of it with `-v` and in a dry run, what went wrong in any case.

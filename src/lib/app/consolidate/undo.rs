@@ -36,7 +36,8 @@ pub(super) fn run(context: &Context<'_>, wanted: &UndoArguments) -> Result<(), F
             text::counted(done.episodes, "episode")
         ));
     }
-    remind(context)
+    remind(context);
+    Ok(())
 }
 
 fn runs(context: &Context<'_>) -> Result<(), Failure> {

@@ -49,6 +49,13 @@ fn all_told(mut failures: Vec<Failure>, json: bool) -> Option<Failure> {
 /// first one that needs nothing more; else a vendor's key.
 fn no_provider(home: &Home, keys: &Keys) -> Result<String, Failure> {
     let secrets = keys.secrets();
+    if !home.config_file().exists() {
+        return Ok(format!(
+            "no provider is set up: {} makes {}; without it only a key in the environment or in .env counts",
+            cli::command("agent-daemon", "init"),
+            home.config_file().display()
+        ));
+    }
     // What is wrong with auth.json is told elsewhere.
     let stored = keys.store().read().map(|contents| contents.entries);
     let mut stored = stored.unwrap_or_default().into_iter();

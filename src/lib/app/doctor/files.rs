@@ -145,14 +145,16 @@ fn walk(context: &DoctorContext) -> Vec<(PathBuf, Metadata)> {
         // One that cannot be listed has a mode that is told.
         for entry in std::fs::read_dir(&dir).into_iter().flatten().flatten() {
             let Ok(meta) = entry.metadata() else { continue };
-            let path = entry.path();
-            let theirs = meta.is_symlink()
-                || path == workspace
-                || path.file_name().is_some_and(|name| name == "lost+found");
+            let (path, name) = (entry.path(), entry.file_name());
+            // The state of the system's agent is its HOME, and others' programs keep things there.
+            let is_hidden = dir == *state && name.as_encoded_bytes().starts_with(b".");
+            let theirs =
+                meta.is_symlink() || path == workspace || name == "lost+found" || is_hidden;
             if theirs || found.len() >= MOST {
                 continue;
             }
-            if meta.is_dir() {
+            // What a tool server keeps in its own directory is its own; nobody else looks into that.
+            if meta.is_dir() && dir != state.join("mcp") {
                 open.push(path.clone());
             }
             found.push((path, meta));
@@ -225,7 +227,8 @@ fn proper(context: &DoctorContext, path: &Path, meta: &Metadata) -> Option<u32> 
         () if meta.is_dir() => (mode(meta) != 0o700).then_some(0o700),
         () if meta.is_file() => {
             let closed_to_us = at_top && mode(meta) & 0o600 != 0o600;
-            (mode(meta) & 0o077 != 0 || closed_to_us).then_some(0o600)
+            // A program stays one.
+            (mode(meta) & 0o077 != 0 || closed_to_us).then_some(0o600 | mode(meta) & 0o100)
         }
         () => None,
     }

@@ -16,6 +16,7 @@ use crate::config;
 use crate::config::{DmPolicy, Error, Loaded, Sandbox, Secrets, UnknownKey, Warning};
 use crate::memory::Memory;
 use crate::message::Address;
+use crate::monitor_state::State;
 use crate::people::People;
 use crate::sandbox;
 use crate::sandbox::Root;
@@ -106,7 +107,7 @@ fn backup_recipient(context: &DoctorContext, loaded: &Loaded) -> Option<Finding>
     Some(Finding::warning("backup-recipient", evidence, edit))
 }
 
-/// The model hangs on a variable of this shell, and systemd is to start the daemon.
+/// The model hangs on a variable of this shell, and systemd is to start the daemon, or started it without.
 fn shell_only(context: &DoctorContext, loaded: &Loaded) -> Option<Finding> {
     let config::Origin::Key(name, config::SecretOrigin::Environment) =
         loaded.origin("providers.load")
@@ -114,7 +115,12 @@ fn shell_only(context: &DoctorContext, loaded: &Loaded) -> Option<Finding> {
         return None;
     };
     let provider = loaded.config.providers.load.first()?;
-    (service::unit(context).is_some() && context.pid().is_none()).then(|| {
+    let lacks_it = |state: &State| !state.providers.iter().any(|one| one.name == *provider);
+    let is_without = match context.pid() {
+        Some(_) => context.live().is_some_and(lacks_it),
+        None => service::unit(context).is_some(),
+    };
+    is_without.then(|| {
         let evidence = format!(
             "{name} is set in this shell; a daemon that systemd starts has no model unless its unit or {} has it too",
             context.home.env_file().display()

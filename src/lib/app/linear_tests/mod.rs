@@ -8,7 +8,7 @@ mod linear_time;
 
 use crate::channel::telegram;
 use crate::parsers::{Check, PARSERS};
-use crate::{agent, control, jobs, language, media, memory, net, secret, text, trust};
+use crate::{control, jobs, language, media, memory, message, net, secret, text, trust};
 use instructions::{Case, measure, not_linear};
 use linear_time::{check, check_pieces};
 
@@ -103,13 +103,13 @@ const NOTES: [Work; 3] = [
 ];
 
 const PLANS: [Work; 3] = [
-    ("a plan", |text| drop(agent::plan::read(text))),
+    ("a plan", |text| drop(message::plan::read(text))),
     ("a plan in JSON", |text| {
         let plan = format!("[{{\"kind\":\"send\",\"text\":\"{text}");
-        drop(agent::plan::read(&plan));
+        drop(message::plan::read(&plan));
     }),
     ("the words of a plan", |text| {
-        drop(agent::plan::words(&[text, text]))
+        drop(message::plan::words(&[text, text]))
     }),
 ];
 /// What could begin a task.

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::{has_graph, is_planned};
-use crate::agent::plan::{self, Act, Plan, Reading};
 use crate::agent::{Formed, Reply, Single, UNREADABLE};
 use crate::config::Typing;
+use crate::message::plan::{self, Act, Plan, Reading};
 use crate::message::{Block, Envelope, Role, ToolCall};
 use crate::pipeline::Pipeline;
 use crate::pipeline::turn::outcome::{Outcome, said};

@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use chrono_tz::Tz;
 
 use super::answer::{answer_key, is_remark};
-use crate::agent::plan::{self, Act, Reading, Task};
 use crate::clock;
+use crate::message::plan::{self, Act, Reading, Task};
 use crate::message::{Block, Message, Role};
 use crate::queue::Told;
 use crate::session::Entry;

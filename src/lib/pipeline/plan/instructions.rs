@@ -8,8 +8,8 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::history::History;
-use crate::agent::plan;
 use crate::memory::person_profile::Known;
+use crate::message::plan;
 use crate::message::{Envelope, Trust};
 use crate::pipeline::Pipeline;
 use crate::pipeline::persist::Recorded;

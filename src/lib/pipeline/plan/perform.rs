@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use crate::agent::plan::{Act, Task};
 use crate::agent::{Context, Reach, Rights, Single, Tool, ToolOutput};
 use crate::channel::FetchError;
 use crate::clock;
 use crate::memory::Viewer;
+use crate::message::plan::{Act, Task};
 use crate::message::{
     Address, Command, Envelope, MediaKind, OutFile, Route, SessionKey, Source, ToolCall, is_id,
 };

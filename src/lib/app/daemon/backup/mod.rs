@@ -77,7 +77,8 @@ fn note(home: &Home, wanted: &Backup, failure: Option<&Failure>) {
     let (command, now) = (again(wanted), clock::now_ms());
     match failure {
         // A slip of the hand, or another backup that is being made.
-        Some(failure) if matches!(failure.exit, Exit::Usage | Exit::TryAgain) => return,
+        Some(failure) if failure.exit == Exit::Usage => return,
+        Some(failure) if failure.message == backup::Error::Busy.to_string() => return,
         Some(failure) => record.failed(command, failure.message.clone(), now),
         None => record.made(command, wanted.keep.is_some(), now),
     }

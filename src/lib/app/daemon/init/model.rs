@@ -10,6 +10,7 @@ use super::{Setup, ask, local, settings_file};
 use crate::app::cli;
 use crate::app::cli::Failure;
 use crate::app::daemon::tell_to_reload;
+use crate::app::systemd_unit::Unit;
 use crate::auth;
 use crate::auth::{Keys, Verdict, probe};
 use crate::config;
@@ -28,7 +29,7 @@ pub(super) fn step(setup: &Setup<'_>) -> Result<(), Stop> {
     if let Some(now) = in_use(setup) {
         cli::err(&format!("  {now}"));
         if ask::yes("Keep it?", true)? {
-            return Ok(());
+            return keep_key(setup);
         }
     }
     let servers = setup.runtime.block_on(local::find());
@@ -70,6 +71,29 @@ fn in_use(setup: &Setup<'_>) -> Option<String> {
     let why = loaded.origin("providers.load");
     (provider.kind != ProviderType::Offline)
         .then(|| format!("{} of {} answers ({why})", model.model, provider.name))
+}
+
+/// Offers to store a key that only this shell knows: a daemon that systemd starts has another environment.
+fn keep_key(setup: &Setup<'_>) -> Result<(), Stop> {
+    let loaded = setup.loaded()?;
+    let origin = loaded.origin("providers.load");
+    let config::Origin::Key(name, config::SecretOrigin::Environment) = origin else {
+        return Ok(());
+    };
+    let is_known = Unit::of(&setup.env, &setup.home).is_some();
+    let provider = loaded.config.providers.load.first();
+    let (Some(provider), Some(key), true) = (provider, setup.env.get(&name), is_known) else {
+        return Ok(());
+    };
+    cli::err(&format!(
+        "  {name} is set in this shell alone; a daemon that systemd starts does not know it"
+    ));
+    if ask::yes("Store the key for it?", true)? {
+        let keys = Keys::open(&setup.home, &setup.env)?;
+        let secret = Secret::new(key.to_string_lossy().into_owned());
+        keys.store().put_key(provider, &secret)?;
+    }
+    Ok(())
 }
 
 fn of_vendor(setup: &Setup<'_>, vendor: &Vendor) -> Result<(), Stop> {

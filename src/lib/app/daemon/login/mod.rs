@@ -299,6 +299,10 @@ fn next(
             let start = unit.unwrap_or_else(|| cli::command("agent-daemon", "run"));
             format!("next: {check}, then start it: {start}")
         }
+        (false, _) if !home.config_file().exists() => format!(
+            "next: {}, which makes {file}; without it only a key in the environment or in .env counts",
+            cli::command("agent-daemon", "init")
+        ),
         (false, _) => {
             let list = format!("add \"{name}\" to load in [providers] of {file}");
             // It is there, and none of its models is `primary`.

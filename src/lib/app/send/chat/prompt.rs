@@ -23,7 +23,7 @@ use crate::app::cli::Failure;
 use crate::app::render::Context;
 use crate::app::send::complete;
 use crate::config::{Environment, Home};
-use crate::{config, pipeline};
+use crate::{config, pipeline, secret};
 
 const HISTORY: usize = 1000;
 const PROMPT: &str = "> ";
@@ -96,7 +96,10 @@ impl Prompt {
         answer.is_ok_and(|answer| matches!(answer.trim(), "y" | "Y" | "yes"))
     }
 
+    /// Keeps a line in the history, without what looks like a key: the daemon takes that out of the message, too.
     pub(super) fn remember(&mut self, text: &str) {
+        let withheld = secret::withhold(text);
+        let text = withheld.as_deref().unwrap_or(text);
         let added = self
             .editor
             .add_history_entry(text)

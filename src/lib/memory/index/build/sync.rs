@@ -124,8 +124,8 @@ fn dry_run(
         Some(Embedder::Table(_)) | None => None,
     };
     let run = || -> rusqlite::Result<Report> {
-        let rules = connection.map(rows::rules).transpose()?;
-        let full = mode.full || rules.is_some_and(|rules| rules != schema::rules());
+        let anew = connection.map(is_made_anew).transpose()?;
+        let full = mode.full || anew == Some(true);
         let (known, known_facts) = match connection.filter(|_| !full) {
             Some(connection) => (rows::known(connection)?, rows::known_facts(connection)?),
             None => Default::default(),
@@ -158,6 +158,11 @@ fn dry_run(
     Ok(run().map_err(|error| db::Error::of(&place.database(), error))?)
 }
 
+/// Returns true when the rows are to be replaced as a whole, whatever changed.
+fn is_made_anew(connection: &Connection) -> rusqlite::Result<bool> {
+    Ok(rows::rules(connection)? != schema::rules() || rows::is_sparse(connection)?)
+}
+
 fn work(place: &Place, mode: Mode, each: &mut dyn FnMut(Progress)) -> Result<Report, Error> {
     let mut connection = schema::open(place)?;
     let now = clock::now_ms();
@@ -176,7 +181,7 @@ fn update_rows(
     now: i64,
     each: &mut dyn FnMut(Progress),
 ) -> rusqlite::Result<Report> {
-    let full = full || rows::rules(connection)? != schema::rules();
+    let full = full || is_made_anew(connection)?;
     let known = if full {
         BTreeMap::new()
     } else {

@@ -17,7 +17,7 @@ mod words;
 use serde::{Deserialize, Serialize};
 
 pub use schema::schema;
-pub use words::words;
+pub use words::{said, words};
 
 /// Tasks of one plan; a longer one is a mistake.
 pub const MAX_TASKS: usize = 50;

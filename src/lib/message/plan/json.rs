@@ -100,11 +100,23 @@ fn looks_like_json(text: &str) -> bool {
 
 /// Returns true when the text mentions `"kind":`, as only a plan does.
 pub(super) fn names_a_kind(text: &str) -> bool {
-    ["\"kind\"", "'kind'"].iter().any(|word| {
-        text.match_indices(word).any(|(at, word)| {
-            text.get(at + word.len()..)
-                .is_some_and(|rest| rest.trim_start().starts_with(':'))
-        })
+    kinds(text).next().is_some()
+}
+
+/// Returns true when a text names one of `kinds` as the kind of something.
+pub(super) fn names_one_of(kinds: &[&str], text: &str) -> bool {
+    self::kinds(text).any(|rest| {
+        let named = rest.trim_start().trim_start_matches(['"', '\'']);
+        let named = named.split(['"', '\'']).next().unwrap_or_default();
+        kinds.contains(&named)
+    })
+}
+
+/// Returns what follows each `"kind":` in a text.
+fn kinds(text: &str) -> impl Iterator<Item = &str> {
+    ["\"kind\"", "'kind'"].into_iter().flat_map(move |word| {
+        text.match_indices(word)
+            .filter_map(|(at, word)| text.get(at + word.len()..)?.trim_start().strip_prefix(':'))
     })
 }
 

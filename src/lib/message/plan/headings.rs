@@ -12,7 +12,8 @@
 
 use super::{Act, Deed, Draft, PRIVATE, addresses, is_nearly, seconds, tamed_text};
 
-const KINDS: [&str; 12] = [
+/// The kinds of tasks.
+pub(super) const KINDS: [&str; 12] = [
     "think",
     "remember",
     "send",

@@ -21,8 +21,25 @@ pub fn words(answers: &[&str]) -> Option<String> {
     found.or_else(prose).filter(|text| !text.is_empty())
 }
 
+/// Returns what an answer said to the chat, if it is a plan or was meant as one; `None` for words, such as those of an agent
+/// that makes no plans.
+pub fn said(answer: &str) -> Option<String> {
+    let text = unfenced(answer.trim());
+    match read(answer) {
+        Reading::Plan(plan) => (!text.is_empty()).then(|| plan.said()),
+        Reading::Prose(_) => None,
+        Reading::Broken(_) => {
+            let of_ours = |kind: &str| headings::KINDS.contains(&kind);
+            let sections = headings::sections(text).unwrap_or_default();
+            let is_meant = json::names_one_of(&headings::KINDS, text)
+                || sections.iter().any(|section| of_ours(&section.kind));
+            is_meant.then(|| words(&[answer]).unwrap_or_default())
+        }
+    }
+}
+
 fn in_broken(text: &str) -> Vec<String> {
-    let mut in_objects: Vec<String> = json::objects(text).iter().flat_map(said).collect();
+    let mut in_objects: Vec<String> = json::objects(text).iter().flat_map(said_in).collect();
     in_objects.extend(cut_off(text));
     if !in_objects.is_empty() || json::names_a_kind(text) || text.starts_with(['[', '{', '⟦']) {
         return in_objects;
@@ -36,7 +53,7 @@ fn in_broken(text: &str) -> Vec<String> {
 }
 
 /// Returns the words in a task that nobody could read, or in the tasks of an object.
-fn said(value: &Value) -> Vec<String> {
+fn said_in(value: &Value) -> Vec<String> {
     if let Some(kind) = value.get("kind").and_then(Value::as_str) {
         let text = value.get("text").and_then(Value::as_str);
         let text = text.filter(|_| is_public(kind)).map(tamed);
@@ -49,7 +66,7 @@ fn said(value: &Value) -> Vec<String> {
     let tasks = lists.filter_map(Value::as_array).flatten();
     tasks
         .filter(|task| task.get("kind").is_some())
-        .flat_map(said)
+        .flat_map(said_in)
         .collect()
 }
 
