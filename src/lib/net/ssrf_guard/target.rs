@@ -257,7 +257,7 @@ pub(crate) fn check_url(text: &str) {
         (target.host.clone(), target.port, target.literal)
     );
     // Who is named as the source of a page is its host, also by the reader that stands below this room.
-    if text::visible(text) == text && target.host.len() <= 60 {
+    if text::visible(text) == text && text.len() <= 80 {
         let Provenance::Host(named) = Provenance::of_url(text.trim()) else {
             panic!("{text} has a host");
         };
