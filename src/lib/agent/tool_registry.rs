@@ -14,10 +14,10 @@ use super::tool::{Context, SKILL_PROPOSE, Shown, Tool, ToolOutput};
 use crate::config;
 use crate::config::Policy;
 use crate::message::{Bounds, ToolCall};
+use crate::net;
 use crate::provider::ToolSpec;
 use crate::secret;
 use crate::text;
-use crate::trust::Provenance;
 
 /// Estimated tokens of the tools that are shown while they fit: for models that pay little for them, and for others.
 /// The reference servers filesystem, git and time together have 5,600.
@@ -233,10 +233,7 @@ impl Offer {
             return Decision::Run;
         };
         let host = match tool.reach(&call.input, context) {
-            Reach::Carries(url) | Reach::CarriesInside(url) => match Provenance::of_url(&url) {
-                Provenance::Host(host) => Some(host),
-                _ => None,
-            },
+            Reach::Carries(url) | Reach::CarriesInside(url) => net::host_of(&url),
             _ => None,
         };
         let spec = tool.spec();

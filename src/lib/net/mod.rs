@@ -23,7 +23,7 @@ pub use resolve::{host_name, unresolved};
 pub use ssrf_guard::error::Error;
 #[cfg(any(test, fuzzing))]
 pub(crate) use ssrf_guard::target::check_url;
-pub use ssrf_guard::target::{Origin, Rules, join, parameter, parameters, with_query};
+pub use ssrf_guard::target::{Origin, Rules, host_of, join, parameter, parameters, with_query};
 pub use ssrf_guard::{Answer, Guard, Request};
 
 /// The name we give ourselves everywhere; we never pose as another client.

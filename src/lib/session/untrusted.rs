@@ -373,7 +373,10 @@ fn stands_whole(text: &str, url: &str) -> bool {
             let before = text.get(..at).and_then(|before| before.chars().next_back());
             let rest = text.get(at + url.len()..).unwrap_or_default();
             let begins = !before.is_some_and(|c| goes_on(c) || c == '.' || c == ':');
-            begins && !rest.trim_start_matches(punctuation).starts_with(goes_on)
+            // What follows a `#` is not sent: it makes no other address.
+            let ends =
+                rest.starts_with('#') || !rest.trim_start_matches(punctuation).starts_with(goes_on);
+            begins && ends
         })
 }
 
@@ -564,20 +567,24 @@ pub(super) mod tests {
 
     #[test]
     fn a_part_of_an_address_was_not_read() {
-        let text =
-            "see https://a.example/x?y=12345, (https://b.example/z). https://c.example/long/path";
+        let text = "see https://a.example/x?y=12345, (https://b.example/z). https://c.example/long/path https://d.example/x#sec";
         let check = |url: &str, expected: bool| {
             assert_eq!(stands_whole(text, url), expected, "{url}");
         };
         check("https://a.example/x?y=12345", true);
         check("https://b.example/z", true);
         check("https://c.example/long/path", true);
+        check("https://d.example/x", true);
+        check("https://d.example/x#sec", true);
         for part in [
             "https://a.example/x?y=1234",
             "https://a.example/x",
             "https://a.example",
             "https://c.example/long",
             "https://c.example/long/",
+            "https://d.example/x#s",
+            "https://d.example/",
+            "sec",
             "a.example/x?y=12345",
             "",
         ] {

@@ -68,6 +68,24 @@ pub fn plain(command: &str) -> Option<Vec<String>> {
     is_program.then_some(words)
 }
 
+/// Returns the programs and arguments of a pipeline of plain commands, `ls dir | head`: of one at least. `None` where
+/// [`plain`] is for one of them.
+pub fn piped(command: &str) -> Option<Vec<Vec<String>>> {
+    let mut quote = None;
+    // A backslash, after which a quote may be none, is in no plain command but between single quotes.
+    let is_pipe = |c: char| match quote {
+        Some(open) => {
+            quote = quote.filter(|_| c != open);
+            false
+        }
+        None => {
+            quote = Some(c).filter(|c| matches!(c, '\'' | '"'));
+            c == '|'
+        }
+    };
+    command.split(is_pipe).map(plain).collect()
+}
+
 /// Returns the first word and what is after it.
 fn word(text: &str) -> Option<(String, &str)> {
     let end = text.find(|c: char| !is_bare(c)).unwrap_or(text.len());
@@ -184,6 +202,49 @@ mod tests {
             check(command, None);
         }
         check(&format!("echo {}", "x".repeat(MAX)), None);
+    }
+
+    #[test]
+    fn a_pipeline_is_its_plain_commands() {
+        let check = |command: &str, expected: Option<&[&[&str]]>| {
+            let expected: Option<Vec<Vec<String>>> = expected.map(|all| {
+                let owned = |words: &&[&str]| words.iter().map(|word| (*word).to_owned()).collect();
+                all.iter().map(owned).collect()
+            });
+            assert_eq!(piped(command), expected, "{command}");
+        };
+        check("ls dir", Some(&[&["ls", "dir"]]));
+        check("ls dir|wc -l", Some(&[&["ls", "dir"], &["wc", "-l"]]));
+        check(
+            "grep 'a|b' x | cut -d \"|\" -f 1 | head",
+            Some(&[
+                &["grep", "a|b", "x"],
+                &["cut", "-d", "|", "-f", "1"],
+                &["head"],
+            ]),
+        );
+        for command in [
+            "",
+            "|",
+            "ls |",
+            "| ls",
+            "ls || rm x",
+            "ls |& sh",
+            "ls | rm x; ls",
+            "ls | (rm x)",
+            "ls | while read x",
+            "ls | tee > x",
+            "ls \\| rm",
+            "ls \\' | rm \\'",
+            "ls \"\\\" | rm \"",
+            "ls 'a | rm",
+            "ls $'a\\' | rm '",
+            "ls\n| rm",
+            "ls # ' | rm '",
+            "ls | A=1 rm",
+        ] {
+            check(command, None);
+        }
     }
 
     /// Returns the words that a shell makes of `command` after a word of our own, when that is all it does.

@@ -202,6 +202,13 @@ pub fn visible(text: &str) -> String {
     out
 }
 
+/// Returns `text` as a person is shown what they decide about: all of it, long runs as their number ([`squeeze`]), hidden
+/// characters as their codes ([`visible`]).
+pub fn for_decision(text: &str) -> String {
+    let lines: Vec<String> = squeeze(text).lines().map(visible).collect();
+    lines.join("\n")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

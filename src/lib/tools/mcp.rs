@@ -238,9 +238,24 @@ fn extension(file: &File) -> String {
     }
 }
 
-/// The ends of names of fields whose value is an address, also without a scheme.
-const NAMES_ADDRESS: [&str; 9] = [
-    "url", "urls", "uri", "uris", "link", "links", "href", "domain", "host",
+/// The ends of names of fields whose value is an address, also without a scheme; more of them end with an `s`.
+const NAMES_ADDRESS: [&str; 16] = [
+    "url",
+    "uri",
+    "link",
+    "href",
+    "domain",
+    "host",
+    "hostname",
+    "fqdn",
+    "site",
+    "page",
+    "endpoint",
+    "address",
+    "addresses",
+    "server",
+    "target",
+    "origin",
 ];
 
 /// Returns the address in arguments; where there are others next to it, all of them, which together were read nowhere. `None`
@@ -270,7 +285,9 @@ fn strings<'a>(value: &'a Value, is_expected: bool, texts: &mut Vec<(&'a str, bo
         Value::Object(fields) => fields.iter().for_each(|(name, value)| {
             let lower = name.to_ascii_lowercase();
             texts.push((name, false));
-            let is_expected = NAMES_ADDRESS.iter().any(|end| lower.ends_with(end));
+            let one = lower.strip_suffix('s').unwrap_or(&lower);
+            let mut ends = NAMES_ADDRESS.iter();
+            let is_expected = ends.any(|end| lower.ends_with(end) || one.ends_with(end));
             strings(value, is_expected, texts);
         }),
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
@@ -384,6 +401,24 @@ mod tests {
         check(json!({"pageUrl": "a.example/?q=1"}), Some("a.example/?q=1"));
         check(json!({"url": "//a.example/?q=1"}), Some("//a.example/?q=1"));
         check(json!({"query": "what is example.org"}), None);
+        for field in [
+            "hostname",
+            "Hosts",
+            "domains",
+            "website",
+            "page",
+            "fqdn",
+            "server",
+            "ipAddress",
+            "addresses",
+        ] {
+            let input = json!({field: "7731.evil.example"});
+            check(input, Some("7731.evil.example"));
+        }
+        check(
+            json!({"page": "2", "host": "nas", "target": "the plan", "address": 1}),
+            None,
+        );
     }
 
     #[test]

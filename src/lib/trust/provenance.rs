@@ -36,7 +36,11 @@ impl Provenance {
     /// Returns that of what the server at `url` says. Its host is shown to people: it is shortened and has no
     /// hidden characters.
     pub fn of_url(url: &str) -> Self {
-        let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+        let is_scheme = |scheme: &str| scheme.bytes().all(|byte| byte.is_ascii_alphabetic());
+        let rest = url
+            .split_once("://")
+            .filter(|(scheme, _)| is_scheme(scheme))
+            .map_or(url, |(_, rest)| rest);
         let authority = rest.split(['/', '?', '#', '\\']).next().unwrap_or_default();
         let host = authority
             .rsplit_once('@')
@@ -120,6 +124,8 @@ mod tests {
         check("https://example.org/a?b#c", "example.org");
         check("http://user:pw@example.org:8080", "example.org:8080");
         check("example.org/x", "example.org");
+        check("evil.example/?x://example.org/", "evil.example");
+        check("https:evil.example/?x://example.org/", "https:evil.example");
     }
 
     #[test]

@@ -124,13 +124,16 @@ fn the_owners_word_is_given_over_http_and_by_nothing_that_is_said() {
         });
         (asked["id"].as_str().expect("an id").to_owned(), asked)
     };
-    let chat = run("echo $((6*7))");
+    let chat = run("echo $((6*7)) # a\u{e0041}");
     let (id, document) = asked();
     assert!(
         document["tool"] == "exec"
             && document["text"]
                 .as_str()
-                .is_some_and(|text| text.contains("echo $((6*7))")),
+                .is_some_and(|text| text.contains("echo $((6*7))"))
+            && document["shown"]
+                .as_str()
+                .is_some_and(|text| text.contains("# a\\u{e0041}")),
         "{document}"
     );
     assert_eq!(api.get("/api/v1/queue").json()["approvals"][0], document);

@@ -64,7 +64,7 @@ fn a_conversation_in_a_browser_streams_asks_and_stops() {
     api.model.push(Reply::Text("Hello **Ada**.".to_owned()));
     api.model.push(Reply::Tool(
         "exec".to_owned(),
-        json!({"command": "echo forty-two > answer.txt && cat answer.txt"}),
+        json!({"command": "echo forty-two > answer.txt && cat answer.txt # \u{e0041}"}),
     ));
     api.model.push(Reply::Text("It says forty-two.".to_owned()));
     api.model.push(Reply::Hang);

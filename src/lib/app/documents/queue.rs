@@ -6,7 +6,7 @@ use crate::app::cli::Failure;
 use crate::config::Home;
 use crate::control::spool;
 use crate::message::Wanted;
-use crate::{clock, queue, sys};
+use crate::{clock, queue, sys, text};
 
 /// `queue`.
 #[derive(Debug, Clone, Serialize)]
@@ -29,6 +29,8 @@ pub(crate) struct Waiting {
     pub tool: String,
     /// What would be done; others may have chosen these words.
     pub text: String,
+    /// The same as a person is to see it: long runs as their number, hidden characters as their codes.
+    pub shown: String,
     pub why: String,
     /// Since when, RFC 3339 UTC.
     pub created_at: String,
@@ -107,6 +109,7 @@ fn waiting(request: queue::Request) -> Waiting {
         id: request.id,
         session: request.session_key,
         tool: request.tool,
+        shown: text::for_decision(&request.question),
         text: request.question,
         why: request.why,
         created_at: clock::rfc3339(request.created_at),

@@ -123,15 +123,15 @@ pub(crate) fn queue(context: &Context<'_>, queue: &Queue) -> Exit {
 fn queue_lines(queue: &Queue) -> Vec<String> {
     let mut short = queue.clone();
     for one in &mut short.approvals {
-        one.text = one.text.lines().next().unwrap_or_default().to_owned();
+        one.text = one.shown.lines().next().unwrap_or_default().to_owned();
     }
     let mut lines = Vec::new();
     // The questions are the first rows.
     for (at, row) in table(&short).lines(usize::MAX).into_iter().enumerate() {
         lines.push(row);
         let more = queue.approvals.get(at).into_iter();
-        let more = more.flat_map(|one| one.text.lines().skip(1));
-        lines.extend(more.map(|line| format!("         {}", text::visible(line))));
+        let more = more.flat_map(|one| one.shown.lines().skip(1));
+        lines.extend(more.map(|line| format!("         {line}")));
     }
     lines
 }
@@ -197,7 +197,8 @@ mod tests {
             id: "k3f9w2".to_owned(),
             session: "cli:ada".to_owned(),
             tool: "exec".to_owned(),
-            text: "rm -r build\nin \u{202e}~/src".to_owned(),
+            text: String::new(),
+            shown: text::for_decision("rm -r build\nin \u{202e}~/src"),
             why: "the settings ask".to_owned(),
             created_at: "2025-11-21T22:56:02.000Z".to_owned(),
             expires_at: "2025-11-21T23:11:02.000Z".to_owned(),

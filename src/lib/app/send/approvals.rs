@@ -16,9 +16,6 @@ use crate::message::Approval;
 use crate::message::approval_reply::{ONLY, YES_OR_NO};
 use crate::{clock, control, text};
 
-/// More of a question is not shown: the rest is in the document of `--queue`.
-const LONGEST: usize = 4000;
-
 /// How a question is named on the command line, and where an answer is waited for.
 const IN_A_SHELL: &str = "agent-send --approve ID, or agent-send --deny ID WHY";
 const IN_A_CHAT: &str = "/approve ID, or /deny ID WHY";
@@ -170,7 +167,6 @@ fn lines(ask: &Ask, now: i64, person: bool) -> Vec<String> {
     let left = clock::parse_rfc3339(&ask.expires_at)
         .map(|at| at.saturating_sub(now).max(0).saturating_add(59_999) / 60_000);
     let left = left.map(|minutes| format!("; denied automatically in {minutes} min"));
-    let whole = ask.text.chars().count() <= LONGEST;
     let mut lines = vec![
         format!(
             "agent-send: {}{}",
@@ -188,13 +184,10 @@ fn lines(ask: &Ask, now: i64, person: bool) -> Vec<String> {
         ),
     ];
     lines.extend(
-        text::head(&ask.text, LONGEST)
+        text::for_decision(&ask.text)
             .lines()
-            .map(|line| format!("  | {}", text::visible(line))),
+            .map(|line| format!("  | {line}")),
     );
-    if !whole {
-        lines.push("  … there is more: agent-send --queue --json".to_owned());
-    }
     if let Some(rule) = &ask.rule {
         let rule = text::visible(&text::shorten(rule, 200));
         lines.push(format!("  in this conversation, or always: {rule}"));
@@ -303,13 +296,22 @@ mod tests {
             with_rule.last().map(String::as_str),
             Some("  or here: y (once), c (in this conversation), a (always), or n WHY")
         );
+    }
+
+    #[test]
+    fn a_long_question_is_shown_to_its_end() {
+        let counted: Vec<String> = (0..400).map(|n| format!("echo {n} > a")).collect();
+        let question = format!("{}{}rm -r ~", counted.join("\n"), "\n".repeat(200));
+        assert!(question.len() > 4_500);
         let odd = Ask {
             expires_at: "soon".to_owned(),
-            ..ask(&"x".repeat(5000))
+            ..ask(&question)
         };
+        let shown = lines(&odd, 0, true);
+        let end = ["  | echo 399 > a", "  | [199 blank lines]", "  | rm -r ~"];
         assert!(
-            lines(&odd, now, false)
-                .contains(&"  … there is more: agent-send --queue --json".to_owned())
+            shown.windows(end.len()).any(|lines| lines == end),
+            "{shown:?}"
         );
     }
 

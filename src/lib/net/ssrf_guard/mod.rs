@@ -151,13 +151,7 @@ impl Guard {
         origins: &[Origin],
     ) -> Result<(reqwest::Client, Url), Error> {
         let target = target::parse(url)?;
-        let permission = if origins.contains(&target.origin()) {
-            Permission::Named
-        } else if self.rules.allows(&target) {
-            Permission::Allowed
-        } else {
-            Permission::Public
-        };
+        let permission = self.permission(&target, origins);
         let addresses = self.addresses(&target, permission).await?;
         let client = super::builder()
             .dns_resolver(Arc::new(Pinned(addresses)))
@@ -171,14 +165,19 @@ impl Guard {
         Ok((client, target.url))
     }
 
-    async fn follow(&self, first: Target, request: Request<'_>) -> Result<Answer, Error> {
-        let mut permission = if request.origins.contains(&first.origin()) {
+    /// Returns why an address that nobody led to may be fetched.
+    fn permission(&self, target: &Target, origins: &[Origin]) -> Permission {
+        if origins.contains(&target.origin()) {
             Permission::Named
-        } else if self.rules.allows(&first) {
+        } else if self.rules.allows(target) {
             Permission::Allowed
         } else {
             Permission::Public
-        };
+        }
+    }
+
+    async fn follow(&self, first: Target, request: Request<'_>) -> Result<Answer, Error> {
+        let mut permission = self.permission(&first, request.origins);
         let (home, first_host) = (first.origin(), first.host.clone());
         let mut target = first;
         let mut addresses = self.addresses(&target, permission).await?;

@@ -146,7 +146,24 @@ pub(crate) fn parse(url: &str) -> Result<Target, Error> {
         "relative URL without a base" => wrong("it does not begin with https:// or http://"),
         said => wrong(said),
     })?;
+    // `https:host` and `https:\\host` lead there, too, but who reads the address may see another host in it.
+    let rest = url.get(parsed.scheme().len()..).unwrap_or_default();
+    let is_plain = rest
+        .strip_prefix("://")
+        .is_some_and(|rest| !rest.starts_with(['/', '\\']));
+    if ["http", "https"].contains(&parsed.scheme()) && !is_plain {
+        return Err(wrong("it does not begin with https:// or http://"));
+    }
     normalized(parsed)
+}
+
+/// Returns the host that an address leads to, with its port unless that is the usual one; `None` where it cannot be fetched.
+pub fn host_of(url: &str) -> Option<String> {
+    let Target { url, host, .. } = parse(url).ok()?;
+    Some(match url.port() {
+        Some(port) => format!("{host}:{port}"),
+        None => host,
+    })
 }
 
 /// Reads where a redirect leads.
@@ -228,6 +245,8 @@ pub fn parameters(query: &str) -> Vec<(String, String)> {
 /// Reads a text as an address that somebody wants to fetch.
 #[cfg(any(test, fuzzing))]
 pub(crate) fn check_url(text: &str) {
+    use crate::text;
+    use crate::trust::Provenance;
     let Ok(target) = parse(text) else { return };
     assert!(["http", "https"].contains(&target.url.scheme()));
     assert!(target.url.username().is_empty() && target.url.password().is_none());
@@ -237,6 +256,14 @@ pub(crate) fn check_url(text: &str) {
         (again.host, again.port, again.literal),
         (target.host.clone(), target.port, target.literal)
     );
+    // Who is named as the source of a page is its host, also by the reader that stands below this room.
+    if text::visible(text) == text && text.len() <= 80 {
+        let Provenance::Host(named) = Provenance::of_url(text.trim()) else {
+            panic!("{text} has a host");
+        };
+        let named = parse(&format!("http://{named}/")).expect("the host of an address");
+        assert_eq!(named.host, target.host, "{text}");
+    }
     let rules = Rules::new(&[80, 443], &[]);
     if rules.check(&target).is_ok() && target.literal.is_none() {
         assert!(!is_local_name(&target.host));

@@ -109,9 +109,9 @@ pub(super) fn question(
             lines.push(format!("{number}."));
         }
         lines.extend(
-            text::squeeze(&request.question)
+            text::for_decision(&request.question)
                 .lines()
-                .map(|line| format!("| {}", text::visible(line))),
+                .map(|line| format!("| {line}")),
         );
     }
     let mut whys: Vec<&str> = requests

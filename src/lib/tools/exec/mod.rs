@@ -131,8 +131,10 @@ impl TypedTool for Exec {
             return Reach::Asks(why.to_owned());
         }
         match self.unasked(args) {
-            files if files.is_empty() => Reach::Acts,
-            files => Reach::Obeys(files),
+            files if !files.is_empty() => Reach::Obeys(files),
+            // As `read` does. Without walls a command sees more than that tool.
+            _ if !self.settings.off && self.settings.only_looks(&args.command) => Reach::Shows,
+            _ => Reach::Acts,
         }
     }
 

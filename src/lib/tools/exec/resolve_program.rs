@@ -8,40 +8,50 @@ use crate::config::SYSTEM;
 use crate::text::argv;
 
 const OTHERS_WRITE: u32 = 0o022;
-/// Programs that run nothing of what they are given, whatever their arguments; `find` unless one says so.
-const READERS: [&str; 17] = [
-    "cat",
-    "cmp",
-    "diff",
-    "du",
-    "file",
-    "find",
-    "grep",
-    "head",
-    "ls",
-    "md5sum",
-    "readlink",
-    "realpath",
-    "sha1sum",
-    "sha256sum",
-    "stat",
-    "tail",
-    "wc",
+/// Programs that only read the files that they are given and print what they find, each with its options that do more: they
+/// write a file, or start a program. Short ones may stand together, and the beginning of a long one is enough.
+const READERS: [(&str, &str, &[&str]); 22] = [
+    ("cat", "", &[]),
+    ("cmp", "", &[]),
+    ("cut", "", &[]),
+    // `pr` makes its pages.
+    ("diff", "l", &["paginate"]),
+    ("du", "", &[]),
+    // The magic file, and programs that unpack.
+    ("file", "CzZ", &["compile", "uncompress-noreport"]),
+    ("find", "", &[]),
+    ("grep", "", &[]),
+    ("head", "", &[]),
+    ("ls", "", &[]),
+    ("md5sum", "", &[]),
+    ("nl", "", &[]),
+    ("readlink", "", &[]),
+    ("realpath", "", &[]),
+    ("sha1sum", "", &[]),
+    ("sha256sum", "", &[]),
+    (
+        "sort",
+        "oT",
+        &["output", "compress-program", "temporary-directory"],
+    ),
+    ("stat", "", &[]),
+    ("tail", "", &[]),
+    ("tr", "", &[]),
+    ("uniq", "", &[]),
+    ("wc", "", &[]),
 ];
+/// How those actions of `find` begin that change something or start a program.
+const FIND_ACTS: [&str; 5] = ["-exec", "-ok", "-delete", "-fprint", "-fls"];
 
 impl ExecSettings {
-    /// Returns whether a command is one program of the system that looks at the files it names, and runs none.
+    /// Returns whether a command is one program of the system that only looks at the files it names, or several with pipes between
+    /// them.
     pub(super) fn only_looks(&self, command: &str) -> bool {
-        let Some(argv) = argv::plain(command) else {
-            return false;
+        let looks = |argv: &Vec<String>| {
+            let program = argv.first();
+            only_reads(argv) && program.is_some_and(|program| self.is_fixed(program))
         };
-        let Some((program, rest)) = argv.split_first() else {
-            return false;
-        };
-        let runs = |word: &String| word.starts_with("-exec") || word.starts_with("-ok");
-        READERS.contains(&program.as_str())
-            && !(program == "find" && rest.iter().any(runs))
-            && self.is_fixed(program)
+        argv::piped(command).is_some_and(|commands| commands.iter().all(looks))
     }
 
     /// Returns whether a program is the system's own, so that its name means the same tomorrow.
@@ -91,6 +101,36 @@ impl ExecSettings {
     }
 }
 
+/// Returns whether a program with these arguments writes nothing and starts nothing.
+fn only_reads(argv: &[String]) -> bool {
+    let Some((program, rest)) = argv.split_first() else {
+        return false;
+    };
+    let mut readers = READERS.iter();
+    let Some((_, short, long)) = readers.find(|(name, ..)| name == program) else {
+        return false;
+    };
+    let is_file = |word: &&String| *word == "-" || !word.starts_with('-');
+    match program.as_str() {
+        "find" => !rest
+            .iter()
+            .any(|word| FIND_ACTS.iter().any(|act| word.starts_with(act))),
+        // Its second file is written; behind `--` one may look like an option.
+        "uniq" => rest.iter().filter(is_file).count() <= 1 && !rest.iter().any(|word| word == "--"),
+        _ => !rest.iter().any(|word| does_more(word, short, long)),
+    }
+}
+
+/// Returns whether a word may be one of these options.
+fn does_more(word: &str, short: &str, long: &[&str]) -> bool {
+    if let Some(name) = word.strip_prefix("--") {
+        let name = name.split('=').next().unwrap_or_default();
+        return !name.is_empty() && long.iter().any(|option| option.starts_with(name));
+    }
+    word.strip_prefix('-')
+        .is_some_and(|letters| letters.contains(|c| short.contains(c)))
+}
+
 fn is_the_systems(path: &Path) -> bool {
     let fixed = |path: &Path| {
         path.metadata()
@@ -101,7 +141,43 @@ fn is_the_systems(path: &Path) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use crate::agent::Reach;
+    use crate::audit;
     use crate::tools::exec::tests::settings;
+    use crate::tools::exec::{Args, Exec};
+    use crate::tools::typed::TypedTool;
+    use crate::undo;
+    use crate::workspace::Marks;
+
+    #[test]
+    fn a_command_that_only_looks_reaches_no_more_than_reading_does() {
+        let dir = tempfile::tempdir().unwrap();
+        let reach = |off: bool, command: &str| {
+            let marks = Marks::new(&dir.path().join("untrusted.json"));
+            let undo = Arc::new(undo::Store::new(dir.path().join("undo"), marks));
+            let mut settings = settings(dir.path());
+            settings.off = off;
+            let exec = Exec::new(settings, undo, audit::Log::off());
+            let args = Args {
+                command: command.to_owned(),
+                ..Args::default()
+            };
+            exec.reach(&args, &crate::tools::files::tests::context())
+        };
+        for command in ["grep -rn x .", "ls notes | wc -l"] {
+            assert_eq!(reach(false, command), Reach::Shows, "{command}");
+            assert_eq!(
+                reach(true, command),
+                Reach::Acts,
+                "{command}, without walls"
+            );
+        }
+        for command in ["find . -delete", "find . -fprint out", "ls; rm x", "ls > x"] {
+            assert_eq!(reach(false, command), Reach::Acts, "{command}");
+        }
+    }
 
     #[test]
     fn only_a_program_of_the_system_is_fixed() {
@@ -147,6 +223,39 @@ mod tests {
             ("git -C dir status", false),
             ("ls dir; sh run.sh", false),
             ("cat run.sh | sh", false),
+            ("ls dir | wc -l", true),
+            (
+                "grep -n 'a | b' dir/x | sort -rn -k 2,2 | uniq -c | head -5",
+                true,
+            ),
+            ("cut -d , -f 1 x | tr a-z A-Z | nl", true),
+            ("ls dir | xargs rm", false),
+            ("ls dir | tee x", false),
+            ("ls dir || rm x", false),
+            ("ls dir > x", false),
+            ("sort x -o x", false),
+            ("sort -uo x y", false),
+            ("sort --out=x y", false),
+            ("sort --compress-prog=./run.sh x", false),
+            ("sort -T . x", false),
+            ("sort --check x", true),
+            ("uniq x", true),
+            ("uniq x y", false),
+            ("uniq - y", false),
+            ("uniq x -- -y", false),
+            ("find dir -delete", false),
+            ("find dir -fprint x", false),
+            ("find dir -fprintf x %p", false),
+            ("find dir -fls x", false),
+            ("file run.sh", true),
+            ("file -C -m x", false),
+            ("file -bC", false),
+            ("file --comp -m x", false),
+            ("file -z x.gz", false),
+            ("file --unc x.gz", false),
+            ("diff -u x y", true),
+            ("diff -ul x y", false),
+            ("diff --pag x y", false),
             ("ls $(sh run.sh)", false),
             ("./ls dir", false),
             ("sh run.sh", false),

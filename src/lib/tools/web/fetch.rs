@@ -62,10 +62,7 @@ impl TypedTool for WebFetch {
     }
 
     fn question(&self, args: &Args, input: &Value) -> Question {
-        let rule = match Provenance::of_url(args.url.trim()) {
-            Provenance::Host(host) => Some(Rule::of("web_fetch", Some(("from", &host)))),
-            _ => None,
-        };
+        let rule = net::host_of(&args.url).map(|host| Rule::of("web_fetch", Some(("from", &host))));
         let question = Question::of("web_fetch", input);
         let text = format!("{}{}", question.text, host_in_ascii(args.url.trim()));
         Question {

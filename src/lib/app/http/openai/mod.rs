@@ -6,12 +6,12 @@
 //! embeddings    POST /v1/embeddings         (platform.openai.com/docs/api-reference/embeddings)
 //! ```
 //! The agent stores its conversations itself. So only the last user message of a request is used as the message; `system`
-//! and `developer` messages are its context, and the others are ignored, because the agent remembers them. `user` names
-//! the sender and thereby the conversation. Without it each chat of the client is a separate conversation: a request
-//! continues the conversation whose messages and answers its own messages end with; otherwise it begins a new one, with
-//! its earlier messages as context. `model` is `agent`, or a configured model's name. Parameters of the model
-//! (`temperature` …) have no effect; parameters that would change the form of the answer (`tools`, `response_format` …) are
-//! refused.
+//! and `developer` messages are its context, as is what a client inserted into the message ([`inserted`]); the others are
+//! ignored, because the agent remembers them. `user` names the sender and thereby the conversation. Without it each chat of
+//! the client is a separate conversation: a request continues the conversation whose messages and answers its own messages
+//! end with; otherwise it begins a new one, with its earlier messages as context. `model` is `agent`, or a configured
+//! model's name. Parameters of the model (`temperature` …) have no effect; parameters that would change the form of the
+//! answer (`tools`, `response_format` …) are refused.
 //!
 //! The SDKs of OpenAI repeat a request, without an idempotency key, when its answer takes too long. A repeated body joins
 //! the run that it started while that runs; with the SDKs' retry header, for an hour.
@@ -19,6 +19,7 @@
 pub(super) mod completions;
 mod conversation;
 pub(super) mod embeddings;
+mod inserted;
 pub(super) mod responses;
 
 use std::sync::Arc;
@@ -233,7 +234,8 @@ fn said(messages: &[Value]) -> Result<Said, ApiError> {
     }
     let last = last.ok_or_else(|| ApiError::bad("none of `messages` has the role user"))?;
     let mut said = Said::default();
-    said.words.text = content(&messages[last], Some(&mut said.files))?;
+    let parted = inserted::parted(&content(&messages[last], Some(&mut said.files))?);
+    (said.words.text, said.words.untrusted) = (parted.typed, parted.is_mixed);
     for message in &messages[..last] {
         let role = role(message).unwrap_or_default();
         if ["user", "assistant"].contains(&role.as_str()) {
@@ -249,6 +251,7 @@ fn said(messages: &[Value]) -> Result<Said, ApiError> {
     {
         given.push(content(message, None)?);
     }
+    given.extend(parted.inserted);
     said.words.context = Some(given.join("\n\n")).filter(|given| !given.is_empty());
     Ok(said)
 }

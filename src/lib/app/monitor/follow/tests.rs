@@ -62,6 +62,7 @@ pub(super) fn ask(id: &str, words: &str) -> Waiting {
         session: "telegram:dm:1001".into(),
         tool: "exec".into(),
         text: words.into(),
+        shown: words.into(),
         why: "the settings ask".into(),
         created_at: ago(30),
         expires_at: ago(-840),

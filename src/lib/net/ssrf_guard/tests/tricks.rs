@@ -114,10 +114,14 @@ const TABLE: &[(&str, &str, Fate)] = &[
     ("@ after a fragment's sign in the name", "http://127.0.0.1#@example.com/", Bad(MACHINE)),
     ("@ after a question mark", "http://127.0.0.1?@example.com/", Bad(MACHINE)),
     ("backslash before @", "http://127.0.0.1\\@example.com/", Bad(MACHINE)),
-    ("backslashes for slashes", "http:\\\\127.0.0.1\\", Bad(MACHINE)),
-    ("one slash", "http:/127.0.0.1/", Bad(MACHINE)),
-    ("no slash", "http:127.0.0.1/", Bad(MACHINE)),
-    ("many slashes", "http://///127.0.0.1/", Bad(MACHINE)),
+    ("backslashes for slashes", "http:\\\\127.0.0.1\\", Bad(FORM)),
+    ("one slash", "http:/127.0.0.1/", Bad(FORM)),
+    ("no slash", "http:127.0.0.1/", Bad(FORM)),
+    ("many slashes", "http://///127.0.0.1/", Bad(FORM)),
+    ("no slash, and another host behind it", "https:evil.example/?d=x://example.com/", Bad(FORM)),
+    ("one slash to a public name", "https:/example.com/", Bad(FORM)),
+    ("three slashes to a public name", "https:///example.com/", Bad(FORM)),
+    ("a backslash after the slashes", "https://\\example.com/", Bad(FORM)),
     ("no scheme", "//127.0.0.1/", Bad(FORM)),
     ("a line break in the host", "http://127.0.0\n.1/", Bad(FORM)),
     ("a header after the path", "http://example.com/\r\nhost: 127.0.0.1", Bad(FORM)),
@@ -187,6 +191,7 @@ async fn no_address_leads_inside_however_it_is_written() {
     let mut wrong = Vec::new();
     for (cause, url, fate) in TABLE {
         let url = if *url == "LONG" { long.as_str() } else { url };
+        target::check_url(url);
         let found = match target::parse(url) {
             Ok(target) => guard.addresses(&target, Permission::Public).await,
             Err(error) => Err(error),

@@ -54,7 +54,7 @@ export function announce(words) {
 
 /** Returns what invisible and turning characters are, so that they do not hide: as the server's own escapes. */
 export function visible(text) {
-  return String(text).replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g, (c) => `\\u{${c.codePointAt(0).toString(16)}}`);
+  return String(text).replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb\u{e0000}-\u{e007f}\u{e0100}-\u{e01ef}]/gu, (c) => `\\u{${c.codePointAt(0).toString(16)}}`);
 }
 
 /** The same for words that are read and not judged: what turns the direction of all that follows, and nothing that letters and emoji are made of. */

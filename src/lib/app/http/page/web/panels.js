@@ -166,7 +166,7 @@ export class Asks {
       if (!isHere) elsewhere.push(one);
       if (!this.cards.has(one.id)) {
         this.cards.set(one.id, this.card(one));
-        if (isHere) announce(`Approval needed: ${one.tool} ${one.text}`);
+        if (isHere) announce(`Approval needed: ${one.tool} ${one.shown}`);
       }
       const card = this.cards.get(one.id);
       if (isHere && card.parentNode !== $('asks')) {
@@ -182,11 +182,14 @@ export class Asks {
 
   card(one) {
     const why = el('input', { type: 'text', 'aria-label': 'Why not (optional)', placeholder: 'Why not (optional)', maxlength: '1000' });
+    const wantsWords = one.wanted && one.wanted.how !== 'Yes or No';
+    const answer = wantsWords ? el('input', { type: 'text', 'aria-label': 'Your answer', placeholder: 'Your answer', maxlength: '4000', onkeydown: (event) => { if (event.key === 'Enter' && !event.isComposing) decide('approve'); } }) : null;
     const decide = async (verdict) => {
+      const words = verdict === 'deny' ? why.value : answer && answer.value;
       card.querySelectorAll('button').forEach((button) => { button.disabled = true; });
       try {
-        await api.post(`/api/v1/approvals/${encodeURIComponent(one.id)}`, verdict === 'deny' && why.value ? { verdict, why: why.value } : { verdict });
-        announce({ deny: 'Denied.', session: 'Allowed in this conversation.' }[verdict] || 'Allowed.');
+        await api.post(`/api/v1/approvals/${encodeURIComponent(one.id)}`, words ? { verdict, why: words } : { verdict });
+        announce({ deny: 'Denied.', session: 'Allowed in this conversation.' }[verdict] || (one.wanted ? 'Answered.' : 'Allowed.'));
       } catch (error) {
         card.append(note(error.message, 'trouble'));
         card.querySelectorAll('button').forEach((button) => { button.disabled = false; });
@@ -196,10 +199,12 @@ export class Asks {
       $('text').focus();
     };
     const button = (label, verdict, kind) => el('button', { type: 'button', class: kind, onclick: () => decide(verdict) }, label);
-    const card = el('div', { class: 'ask', role: 'group', 'aria-label': `Approval of ${visible(one.tool)}` }, el('h2', {}, 'May I do this? ', el('code', {}, visible(one.tool))),
-      el('pre', { tabindex: '0', 'aria-label': 'The exact call' }, visible(one.text)), el('p', { class: 'quiet' }, sentence(visible(one.why)), 'It counts as denied after ', timeOf(one.expires_at), '.'),
+    const card = el('div', { class: 'ask', role: 'group', 'aria-label': `Approval of ${visible(one.tool)}` }, el('h2', {}, one.wanted ? 'I am asked to ask you: ' : 'May I do this? ', el('code', {}, visible(one.tool))),
+      el('pre', {}, one.shown), el('p', { class: 'quiet' }, sentence(visible(one.why)), 'It counts as denied after ', timeOf(one.expires_at), '.'),
       one.rule ? el('p', { class: 'quiet' }, 'In this conversation: ', el('code', {}, visible(one.rule))) : '',
-      el('div', { class: 'row' }, button('Allow once', 'approve', 'primary'), one.rule ? button('Allow in this conversation', 'session', '') : '', button('Deny', 'deny', ''), why));
+      wantsWords ? el('p', {}, 'Answer: ', visible(one.wanted.how)) : '',
+      answer ? el('div', { class: 'row' }, answer, button('Answer', 'approve', 'primary')) : '',
+      el('div', { class: 'row' }, answer ? '' : button(one.wanted ? 'Yes' : 'Allow once', 'approve', 'primary'), one.rule ? button('Allow in this conversation', 'session', '') : '', button(one.wanted ? 'No' : 'Deny', 'deny', ''), why));
     return card;
   }
 }
