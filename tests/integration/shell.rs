@@ -856,10 +856,12 @@ fn bad_lines_are_answered_and_the_daemon_goes_on() {
     for (line, _) in refused {
         write(format!("{line}\n").as_bytes());
     }
-    // A line that is too long is dropped, and nothing after it.
+    // A line that is too long is dropped, and nothing after it; who gave an id is told.
     for piece in [b"x".repeat(4096), b"y".repeat(4096), b"\n".to_vec()] {
         write(&piece);
     }
+    let long = json!({"cmd": "user", "text": "long ".repeat(1_000), "id": "b8"});
+    write(format!("{long}\n").as_bytes());
     write(b"{\"cmd\":\"user\",\"id\":\"good\",\"text\":\"still alive\"}\n");
 
     assert_eq!(
@@ -874,12 +876,14 @@ fn bad_lines_are_answered_and_the_daemon_goes_on() {
         assert_eq!(told.code, 1, "{line}: {told:?}");
         assert!(told.stderr.contains(why), "{line}: {told:?}");
     }
+    let told = sandbox.send(&["--result", "b8"]);
+    assert!(told.stderr.contains("4096 with their end"), "{told:?}");
     let replies = fs::read_dir(sandbox.path("state/replies"))
         .expect("replies")
         .count();
     assert_eq!(
         replies,
-        refused.len() + 1,
+        refused.len() + 2,
         "only who gave an id is answered"
     );
     assert!(!sandbox.path("state/x.json").exists());
