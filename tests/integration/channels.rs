@@ -439,6 +439,16 @@ fn a_group_is_heard_when_it_is_listed_and_answered_when_it_speaks_to_the_agent()
 }
 
 #[test]
+fn a_channel_whose_program_is_not_installed_is_a_warning_of_check() {
+    let (_model, sandbox) = start();
+    let sandbox = sandbox.config("[channels.mial]\nenabled = true\nowner = [\"ada@home.test\"]");
+    let told = sandbox.run("agent-daemon", &["check"], "");
+    assert_eq!(told.code, 0, "{told:?}");
+    let warning = "warning: [channels.mial] is enabled, agent-channel-mial is not installed";
+    assert!(told.stderr.contains(warning), "{told:?}");
+}
+
+#[test]
 fn files_come_beside_a_line_and_go_out_beside_a_message() {
     let (model, sandbox) = start();
     let _daemon = sandbox.ready();
