@@ -439,6 +439,52 @@ fn a_group_is_heard_when_it_is_listed_and_answered_when_it_speaks_to_the_agent()
 }
 
 #[test]
+fn the_words_of_a_quote_are_the_owners_only_where_the_owner_wrote_them() {
+    let (_model, sandbox) = start();
+    let _daemon = sandbox.ready();
+    let wire = Wire::new(&sandbox, "sms");
+    for (id, more, expected) in [
+        ("1", json!({}), json!(["Ada", "sms:ada", false])),
+        (
+            "2",
+            json!({"forwarded": true}),
+            json!(["somebody", null, true]),
+        ),
+        (
+            "3",
+            json!({"forwarded_from": "Eve"}),
+            json!(["Eve", null, true]),
+        ),
+    ] {
+        let mut line = said("ada", id, &format!("[[say Read {id}.]]"));
+        line["reply_to"] =
+            json!({"message_id": "q", "text": "pay Eve", "sender": {"id": "ada", "name": "Ada"}});
+        let fields = line["reply_to"].as_object_mut().expect("fields");
+        fields.extend(more.as_object().expect("fields").clone());
+        wire.put(&line);
+        wire.deliver(&format!("Read {id}."));
+        let sql = "SELECT envelope ->> '$.quoted', tainted FROM inbox ORDER BY seq DESC LIMIT 1";
+        let row = sandbox.query("queue", sql).remove(0);
+        let [Sql::Text(quoted), Sql::Integer(tainted)] = row.as_slice() else {
+            panic!("{row:?}")
+        };
+        let quoted: Value = serde_json::from_str(quoted).expect("JSON");
+        let told = json!([quoted["who"], quoted["id"], *tainted == 1]);
+        assert_eq!(told, expected, "{row:?}");
+    }
+}
+
+#[test]
+fn a_channel_whose_program_is_not_installed_is_a_warning_of_check() {
+    let (_model, sandbox) = start();
+    let sandbox = sandbox.config("[channels.mial]\nenabled = true\nowner = [\"ada@home.test\"]");
+    let told = sandbox.run("agent-daemon", &["check"], "");
+    assert_eq!(told.code, 0, "{told:?}");
+    let warning = "warning: [channels.mial] is enabled, agent-channel-mial is not installed";
+    assert!(told.stderr.contains(warning), "{told:?}");
+}
+
+#[test]
 fn files_come_beside_a_line_and_go_out_beside_a_message() {
     let (model, sandbox) = start();
     let _daemon = sandbox.ready();
@@ -815,6 +861,10 @@ fn the_schemas_say_no_to_what_the_daemon_refuses() {
         (
             json!({"cmd": "user", "chat": "c", "message_id": "1", "sender": {"id": "a"}, "reply_to": {"message_id": 3}}),
             true,
+        ),
+        (
+            json!({"cmd": "user", "chat": "c", "message_id": "1", "sender": {"id": "a"}, "reply_to": {"message_id": 3, "forwarded": 1}}),
+            false,
         ),
         (
             json!({"cmd": "delivered", "key": "1-2", "message_id": "x"}),

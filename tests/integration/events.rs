@@ -701,6 +701,41 @@ fn a_chat_that_cannot_be_reached_is_a_dead_letter_and_the_next_one_goes_out() {
 }
 
 #[test]
+fn who_waits_for_raw_words_is_told_what_became_of_them() {
+    let house = House::new();
+    let fails = |count, kind| {
+        let method = "sendMessage";
+        house.telegram.fault(Fault {
+            method,
+            kind,
+            count,
+        });
+    };
+    fails(1, FaultKind::Status(403));
+    let raw = |id: &'static str, wait: &'static str| {
+        house
+            .sandbox
+            .send(&["--raw", "--to", "4004", "--id", id, "never", wait])
+    };
+    let told = raw("r1", "--wait");
+    assert_eq!(told.code, 1, "{told:?}");
+    assert!(told.stderr.contains("is a dead letter: "), "{told:?}");
+    // Whoever asks for it later, too.
+    for wait in [
+        &["--result", "r1"][..],
+        &["--result", "r1", "--wait", "--json"],
+    ] {
+        assert_eq!(house.sandbox.send(wait).code, 1, "{wait:?}");
+    }
+    // What has not arrived yet is no success either.
+    fails(1_000, FaultKind::Status(500));
+    let told = raw("r2", "--wait=1");
+    assert_eq!(told.code, 75, "{told:?}");
+    assert!(told.stderr.contains("not delivered within 1 s"), "{told:?}");
+    assert_eq!(house.sandbox.send(&["--result", "r2"]).code, 75);
+}
+
+#[test]
 fn an_event_that_nobody_hears_is_delivered_when_there_is_an_owner() {
     let (telegram, model) = (FakeTelegram::start(), FakeModel::start());
     let mut sandbox = Sandbox::new()

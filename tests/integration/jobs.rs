@@ -1,10 +1,10 @@
 //! Jobs: what is done at its times, across restarts, crashes and clocks that jump.
 
 mod by_hand;
+mod guests;
 mod heartbeat;
 mod month;
 mod outage;
-mod revoked;
 
 use std::time::Duration;
 

@@ -232,6 +232,39 @@ fn a_home_that_is_not_there_is_an_error_and_nothing_is_created() {
 }
 
 #[test]
+fn a_slip_in_the_name_of_an_instance_names_those_there_are() {
+    let sandbox = Sandbox::new();
+    let base = sandbox.path("mine");
+    let base = base.to_str().expect("a path");
+    for instance in [&[][..], &["--instance", "work"]] {
+        let init = [&["--home", base][..], instance, &["init", "-q"]].concat();
+        assert_eq!(sandbox.run("agent-daemon", &init, "").code, 0);
+    }
+    let slip = ["--home", base, "--instance", "wrok"];
+    for (program, words) in [
+        ("agent-send", &["hello"][..]),
+        ("agent-daemon", &["check"]),
+        ("agent-monitor", &[]),
+    ] {
+        let told = sandbox.run(program, &[&slip[..], words].concat(), "");
+        assert_eq!(told.code, 78, "{told:?}");
+        let there = "there are: the one without --instance, --instance work; ";
+        assert!(
+            told.stderr.contains("no agent called wrok") && told.stderr.contains(there),
+            "{told:?}"
+        );
+    }
+    assert!(!sandbox.path("mine-wrok").exists());
+    // A first start makes one, and says that it is new.
+    let started = sandbox.run("agent-daemon", &[&slip[..], &["--once"]].concat(), "");
+    assert_eq!(started.code, 0, "{started:?}");
+    assert!(
+        started.stderr.contains("a new agent") && started.stderr.contains("--instance work"),
+        "{started:?}"
+    );
+}
+
+#[test]
 fn unknown_names_fail_at_once_with_one_sentence() {
     let (model, sandbox) = Sandbox::with_model();
     let _daemon = sandbox.ready();
@@ -823,10 +856,12 @@ fn bad_lines_are_answered_and_the_daemon_goes_on() {
     for (line, _) in refused {
         write(format!("{line}\n").as_bytes());
     }
-    // A line that is too long is dropped, and nothing after it.
+    // A line that is too long is dropped, and nothing after it; who gave an id is told.
     for piece in [b"x".repeat(4096), b"y".repeat(4096), b"\n".to_vec()] {
         write(&piece);
     }
+    let long = json!({"cmd": "user", "text": "long ".repeat(1_000), "id": "b8"});
+    write(format!("{long}\n").as_bytes());
     write(b"{\"cmd\":\"user\",\"id\":\"good\",\"text\":\"still alive\"}\n");
 
     assert_eq!(
@@ -841,12 +876,14 @@ fn bad_lines_are_answered_and_the_daemon_goes_on() {
         assert_eq!(told.code, 1, "{line}: {told:?}");
         assert!(told.stderr.contains(why), "{line}: {told:?}");
     }
+    let told = sandbox.send(&["--result", "b8"]);
+    assert!(told.stderr.contains("4096 with their end"), "{told:?}");
     let replies = fs::read_dir(sandbox.path("state/replies"))
         .expect("replies")
         .count();
     assert_eq!(
         replies,
-        refused.len() + 1,
+        refused.len() + 2,
         "only who gave an id is answered"
     );
     assert!(!sandbox.path("state/x.json").exists());

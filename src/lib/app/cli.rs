@@ -363,15 +363,28 @@ pub fn must_be_there(home: &Home) -> Result<(), Failure> {
     if own.iter().any(|path| path.try_exists().unwrap_or(true)) {
         return must_be_whole(home);
     }
+    let called = home.instance().map(|name| format!(" called {name}"));
     let message = format!(
-        "there is no agent: neither {} nor {} exists",
+        "there is no agent{}: neither {} nor {} exists",
+        called.unwrap_or_default(),
         home.config_file().display(),
         home.state().display()
     );
+    let there = beside(home).map_or_else(String::new, |agents| format!("there are: {agents}; "));
     Err(Failure::config(message).hint(format!(
-        "{} makes one; --home DIR names another directory",
+        "{there}{} makes one; --home DIR names another directory",
         command("agent-daemon", "init")
     )))
+}
+
+/// Returns the other agents beside this one, by the flag that leads to each: a name may be a slip for theirs.
+pub(super) fn beside(home: &Home) -> Option<String> {
+    let flag = |name: Option<String>| match name {
+        Some(name) => format!("--instance {name}"),
+        None => "the one without --instance".to_owned(),
+    };
+    let agents: Vec<String> = home.beside().into_iter().map(flag).collect();
+    (!agents.is_empty()).then(|| agents.join(", "))
 }
 
 /// Refuses a home whose restore is running or was interrupted, because it is incomplete.

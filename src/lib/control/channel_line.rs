@@ -102,9 +102,15 @@ pub struct Answered {
     pub message_id: String,
     /// Its words, when the channel knows them; those of the agent's own messages are known here.
     pub text: String,
-    /// Who wrote it.
+    /// Who sent it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sender: Option<Person>,
+    /// Whether somebody else wrote it, and its sender forwarded it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub forwarded: bool,
+    /// Who, when that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub forwarded_from: Option<String>,
 }
 
 /// The result of a message that a channel had to send.
@@ -183,11 +189,12 @@ impl Heard {
             // A name of nothing is none.
             name.take_if(|name| name.trim().is_empty());
         }
-        let quoted = self
-            .reply_to
-            .iter_mut()
-            .filter_map(|one| one.sender.as_mut());
-        quoted.for_each(|person| short(&mut person.name));
+        if let Some(quoted) = &mut self.reply_to {
+            let names = quoted.sender.as_mut().map(|person| &mut person.name);
+            names.into_iter().for_each(short);
+            quoted.forwarded_from.iter_mut().for_each(short);
+            quoted.forwarded_from.take_if(|name| name.trim().is_empty());
+        }
         let is_empty = self.text.trim().is_empty() && self.attachments.is_empty();
         if is_empty && self.kind.is_none() && self.button.is_none() {
             return Err(

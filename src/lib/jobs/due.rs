@@ -61,7 +61,9 @@ pub fn due(job: &Job, zone: Tz, now: i64, may_speak: bool) -> Result<Option<Due>
     let is_next = |at: &Time| {
         first == Some(at.0) || first.is_none_or(|first| at.0 < first) && is_time(&times, at.0)
     };
-    let Some(Time(at)) = job.next_at.filter(is_next) else {
+    let before = due_before(job, zone, now);
+    let is_due = |at: &Time| before.is_some() || is_next(at);
+    let Some(Time(at)) = job.next_at.filter(is_due) else {
         // It is new, or its schedule was changed by hand; one that is over has no next time.
         let next_at = if job.last_at.is_some() {
             times.next_after(now)
@@ -77,7 +79,8 @@ pub fn due(job: &Job, zone: Tz, now: i64, may_speak: bool) -> Result<Option<Due>
     if at > now {
         return Ok(None);
     }
-    let (missed, count) = times.missed(at - 1, now, MOST);
+    let past = before.as_ref().unwrap_or(&times);
+    let (missed, count) = past.missed(at - 1, now, MOST);
     let is_late = now - missed.last().copied().unwrap_or(at) > LATE_MS;
     if is_late && !may_speak && job.deliver && job.missed != Missed::Skip {
         return Ok(None);
@@ -113,7 +116,7 @@ pub fn due(job: &Job, zone: Tz, now: i64, may_speak: bool) -> Result<Option<Due>
     let skipped = (left_out > 0).then(|| {
         // The last of all, or the one before the first that runs.
         let until = runs.first().map_or(now, |first| first - 1);
-        let last = times.missed(at - 1, until, 1).0.last().copied();
+        let last = past.missed(at - 1, until, 1).0.last().copied();
         Skipped {
             at: last.unwrap_or(at),
             count: left_out,
@@ -125,6 +128,13 @@ pub fn due(job: &Job, zone: Tz, now: i64, may_speak: bool) -> Result<Option<Due>
         skipped,
         next_at,
     }))
+}
+
+/// Returns the times by which `job` was due before the agent had another zone: what was due by then is done.
+fn due_before(job: &Job, zone: Tz, now: i64) -> Option<Schedule> {
+    let at = job.next_at.map(|at| at.0)?;
+    let before = job.times_before(zone)?;
+    (at <= now && at > job.newest_time() && is_time(&before, at)).then_some(before)
 }
 
 fn is_time(times: &Schedule, at: i64) -> bool {
@@ -355,6 +365,27 @@ mod tests {
         check(&daily(), Tz::UTC, "wait");
         check(&daily(), Tz::America__New_York, "//03-01T14:00");
         check(&own, Tz::America__New_York, "wait");
+    }
+
+    #[test]
+    fn what_was_due_before_the_agent_changed_its_zone_still_runs() {
+        let (noon, york) = (at("2026-03-01T12:00:00Z"), Tz::America__New_York);
+        // Nobody looked at nine; at noon the agent is in New York, where nine is to come.
+        assert_eq!(
+            told(due(&daily(), york, noon, true)),
+            "03-01T09:00//03-01T14:00"
+        );
+        // Once: by then its next time is one of there.
+        let mut job = daily();
+        job.last_at = job.next_at;
+        job.set_next(Some(at("2026-03-01T14:00:00Z")), york);
+        assert_eq!(told(due(&job, york, noon, true)), "wait");
+        // By hand it was changed as well.
+        let job = Job {
+            schedule: crate::jobs::When::Cron("30 10 * * *".into()),
+            ..daily()
+        };
+        assert_eq!(told(due(&job, york, noon, true)), "//03-01T15:30");
     }
 
     #[test]

@@ -74,6 +74,9 @@ pub struct Job {
     /// When it runs next; the daemon finds it when it is absent.
     #[serde(default)]
     pub next_at: Option<Time>,
+    /// The agent's zone by which `next_at` was found, where it depends on that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_by: Option<String>,
     /// The time of its last run.
     #[serde(default)]
     pub last_at: Option<Time>,
@@ -360,6 +363,7 @@ impl Ask {
             untrusted: self.untrusted,
             created_at: Time(now),
             next_at: None,
+            next_by: None,
             last_at: None,
             last_status: None,
             last_error: None,
@@ -368,7 +372,8 @@ impl Ask {
             claimed_ahead: Vec::new(),
             rest: Map::new(),
         };
-        job.next_at = job.first_after(now, zone)?.map(Time);
+        let next_at = job.first_after(now, zone)?;
+        job.set_next(next_at, zone);
         Ok(job)
     }
 }
@@ -398,6 +403,19 @@ impl Job {
             When::Cron(line) => Crontab::parse(line).map(|line| Schedule::Cron { line, zone }),
         };
         schedule.map_err(|error: Error| error.to_string())
+    }
+
+    /// Notes when it runs next, for an agent whose zone is `agents`.
+    pub fn set_next(&mut self, next_at: Option<i64>, agents: Tz) {
+        let by_agents = self.tz.is_none() && matches!(self.schedule, When::Cron(_));
+        self.next_at = next_at.map(Time);
+        self.next_by = (by_agents && next_at.is_some()).then(|| agents.name().to_owned());
+    }
+
+    /// Returns its times as they were when it was found out when it runs next, where the agent has another zone now.
+    pub fn times_before(&self, agents: Tz) -> Option<Schedule> {
+        let zone = parse_zone(self.next_by.as_deref()?).ok()?;
+        (zone != agents && self.tz.is_none()).then(|| self.times(zone).ok())?
     }
 
     /// Returns its first time after `now`; that of an `at` which is past already is now.
@@ -435,7 +453,8 @@ impl Job {
         }
         self.created_at = self.created_at.min(Time(now));
         self.last_at = self.last_at.map(|at| at.min(Time(now)));
-        self.next_at = self.times(agents)?.next_after(now).map(Time);
+        let next_at = self.times(agents)?.next_after(now);
+        self.set_next(next_at, agents);
         Ok(())
     }
 

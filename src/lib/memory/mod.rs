@@ -59,7 +59,7 @@ fn keeps_a_note(spoken: &Spoken) -> bool {
 /// Returns true for a call that makes a job, however the tool is reached.
 fn makes_a_job(name: &str, input: &serde_json::Value) -> bool {
     match name {
-        "schedule_message" => true,
+        "schedule_message" => input["cancel_id"].as_str().is_none_or(str::is_empty),
         "cron" => input["op"] == "add",
         "more_tools" => {
             let inner = input["name"].as_str().unwrap_or_default();

@@ -214,7 +214,10 @@ impl<'a> Listing<'a> {
                 continue;
             }
             let path = entry.path();
-            if kind.is_dir() && depth < MAX_DEPTH {
+            if kind.is_dir() && depth == MAX_DEPTH && source != Source::Session {
+                let why = format!("it is more than {MAX_DEPTH} directories deep");
+                self.skip(&path, &why);
+            } else if kind.is_dir() && depth < MAX_DEPTH {
                 let is_items = depth == 0 && name == "items";
                 self.directory(
                     &path,
@@ -496,6 +499,28 @@ mod tests {
             "workspace/memory/groups/agent.a.telegram.group.-5.md",
             "chat:agent:a:telegram:group:-5",
         );
+    }
+
+    #[test]
+    fn a_directory_that_is_too_deep_is_named() {
+        let dir = tempfile::tempdir().expect("dir");
+        let home = Home::at(dir.path());
+        let mut deep = home.workspace().join("memory");
+        deep.extend(std::iter::repeat_n("d", MAX_DEPTH));
+        std::fs::create_dir_all(deep.join("e")).expect("made");
+        for path in [deep.join("a.md"), deep.join("e/b.md")] {
+            crate::sys::atomic::write(&path, b"x", crate::sys::atomic::Durability::Rename)
+                .expect("made");
+        }
+        let (found, skipped) = list(&home);
+        assert_eq!(found.len(), 1, "{found:?}");
+        let told: Vec<(&str, &str)> = skipped
+            .iter()
+            .map(|one| (one.path.as_str(), one.why.as_str()))
+            .collect();
+        let path = format!("workspace/memory/{}e", "d/".repeat(MAX_DEPTH));
+        let why = "it is more than 16 directories deep";
+        assert_eq!(told, [(path.as_str(), why)]);
     }
 
     #[test]

@@ -97,9 +97,18 @@ impl Store {
 
 /// Returns the column that says what the turn of an input waits for; a queue that an older release left has none.
 pub(super) fn column(connection: &Connection) -> rusqlite::Result<&'static str> {
+    or_null(
+        connection,
+        "CASE WHEN wake_at IS NOT NULL THEN suspended END",
+    )
+}
+
+/// Returns the column that says since when it had to wait, also when it waits no longer.
+pub(super) fn column_since(connection: &Connection) -> rusqlite::Result<&'static str> {
+    or_null(connection, "suspended ->> '$.since'")
+}
+
+fn or_null(connection: &Connection, column: &'static str) -> rusqlite::Result<&'static str> {
     let is_known = connection.column_exists(None, "inbox", "suspended")?;
-    Ok(match is_known {
-        true => "CASE WHEN wake_at IS NOT NULL THEN suspended END",
-        false => "NULL",
-    })
+    Ok(if is_known { column } else { "NULL" })
 }

@@ -49,6 +49,8 @@ pub struct Traced {
     pub tainted: bool,
     /// What its turn waits for, while it is suspended.
     pub suspended: Option<Suspended>,
+    /// Since when its turn had to wait for something, milliseconds since 1970 UTC; `None` = it never had to.
+    pub waited_since: Option<i64>,
 }
 
 /// Something that the owner was asked.
@@ -182,8 +184,9 @@ fn inputs(connection: &Connection, which: &str, values: &[&str]) -> rusqlite::Re
         "0"
     };
     let suspended = suspend::column(connection)?;
+    let since = suspend::column_since(connection)?;
     let sql = format!(
-        "SELECT envelope, state, reason, run_id, attempts, finished_at, result, {tainted}, {suspended} FROM inbox WHERE {which} ORDER BY seq"
+        "SELECT envelope, state, reason, run_id, attempts, finished_at, result, {tainted}, {suspended}, {since} FROM inbox WHERE {which} ORDER BY seq"
     );
     connection.all(&sql, params_from_iter(values), traced)
 }
@@ -199,6 +202,7 @@ fn traced(row: &Row<'_>) -> rusqlite::Result<Traced> {
         result: json(row, 6)?,
         tainted: row.get(7)?,
         suspended: json(row, 8)?,
+        waited_since: row.get(9)?,
     })
 }
 
@@ -375,6 +379,34 @@ mod tests {
             );
             assert_eq!((of("nothing"), of("")), (None, None));
         }
+    }
+
+    #[test]
+    fn that_a_turn_had_to_wait_is_known_also_when_it_goes_on() {
+        let (_dir, path) = queue(MIGRATIONS.len());
+        let since = || {
+            let found = trace(&path, "a").expect("read").expect("a trace");
+            let input = &found.inputs[0];
+            (input.suspended.is_some(), input.waited_since)
+        };
+        assert_eq!(since(), (false, None));
+        let connection = Connection::open(&path).expect("open");
+        let suspended = Suspended {
+            since: 7,
+            wake_at: 9,
+            waits_for: String::new(),
+            detail: String::new(),
+            on: crate::queue::WaitsOn::Time,
+            tries: 1,
+            faults: 0,
+        };
+        let suspended = serde_json::to_string(&suspended).expect("JSON");
+        let sql = "UPDATE inbox SET suspended = ?1, wake_at = 9 WHERE id = 'a'";
+        connection.execute(sql, [suspended]).expect("suspend");
+        assert_eq!(since(), (true, Some(7)));
+        let sql = "UPDATE inbox SET state = 'running', wake_at = NULL WHERE id = 'a'";
+        connection.execute(sql, []).expect("go on");
+        assert_eq!(since(), (false, Some(7)));
     }
 
     #[test]

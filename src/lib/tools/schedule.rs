@@ -47,6 +47,15 @@ fn by(context: &Context) -> Option<String> {
     (!is_owners).then(|| context.person.clone())
 }
 
+/// Returns whether a job is one that this conversation may see and take back: the owner's all, others' what they asked for
+/// themselves, where they are.
+fn is_theirs(context: &Context) -> impl Fn(&Job) -> bool + Send + 'static {
+    let is_owners = context.viewer.may_see(&Scope::Owner);
+    let (to, topic) = here(context);
+    let person = context.person.clone();
+    move |job| is_owners || (job.to == to && job.topic == topic && job.by.as_ref() == Some(&person))
+}
+
 /// Refuses a time that was worked out wrong.
 fn check_time(ask: &Ask, needs: &Needs) -> Result<(), String> {
     let now = clock::now_ms();
@@ -194,9 +203,11 @@ struct ScheduleMessage(Arc<Needs>);
 #[derive(Deserialize, JsonSchema)]
 struct MessageArgs {
     /// as in cron
-    at: String,
+    at: Option<String>,
+    #[serde(default)]
     text: String,
     tz: Option<String>,
+    cancel_id: Option<String>,
 }
 
 impl TypedTool for ScheduleMessage {
@@ -208,10 +219,22 @@ impl TypedTool for ScheduleMessage {
         properties: &[Property::Anybody, Property::RareWhereDear],
     };
 
+    /// What others take back is what they asked for themselves.
+    fn reach(&self, args: &MessageArgs, context: &Context) -> Reach {
+        match not_blank(args.cancel_id.clone()).is_some() && !context.viewer.may_see(&Scope::Owner)
+        {
+            true => Reach::Free,
+            false => Reach::Acts,
+        }
+    }
+
     async fn run(&self, args: MessageArgs, context: &Context) -> ToolOutput {
+        if let Some(id) = not_blank(args.cancel_id) {
+            return self.cancel(id, context).await.into();
+        }
         let (to, topic) = here(context);
         let ask = Ask {
-            at: not_blank(Some(args.at)),
+            at: not_blank(args.at),
             tz: not_blank(args.tz),
             text: args.text,
             literal: true,
@@ -231,6 +254,30 @@ impl TypedTool for ScheduleMessage {
             }
             Err(why) => ToolOutput::error(why),
         }
+    }
+}
+
+impl ScheduleMessage {
+    async fn cancel(&self, id: String, context: &Context) -> Result<String, String> {
+        let (path, is_theirs) = (self.0.memory.home().jobs(), is_theirs(context));
+        let meant = id.clone();
+        let may = move || {
+            let known = jobs::read(&path).map_err(|error| error.to_string())?;
+            Ok::<_, String>(known.get(&meant).is_some_and(is_theirs))
+        };
+        if !crate::sys::blocking(may).await? {
+            let id = crate::text::shorten(&crate::text::visible(&id), 80);
+            return Err(format!(
+                "nothing here has the id {id:?}; list_scheduled shows the ids"
+            ));
+        }
+        let done = order(
+            self.0.memory.home(),
+            Command::Job(JobOrder::Remove { job: id }),
+        )
+        .await?;
+        self.0.note_deed(context, Deed::Job);
+        Ok(done)
     }
 }
 
@@ -254,14 +301,7 @@ impl TypedTool for ListScheduled {
     }
 
     async fn run(&self, _args: NoArgs, context: &Context) -> ToolOutput {
-        let is_owners = context.viewer.may_see(&Scope::Owner);
-        let (to, topic) = here(context);
-        let person = context.person.clone();
-        // Others see what they asked for themselves, where they are.
-        let shows = move |job: &Job| {
-            is_owners || (job.to == to && job.topic == topic && job.by.as_ref() == Some(&person))
-        };
-        list(&self.0, shows).await
+        list(&self.0, is_theirs(context)).await
     }
 }
 

@@ -141,8 +141,12 @@ fn the_settings_of_every_page_are_accepted() {
                 sandbox.put("agent.toml", block.text.as_bytes());
             }
             let checked = sandbox.run("agent-daemon", &["check"], "");
+            // What this machine lacks is no fault of the page.
+            let mut lines = checked.stderr.lines();
+            let is_fault =
+                |line: &str| line.contains("warning") && !line.contains("is not installed");
             assert!(
-                checked.code == 0 && !checked.stderr.contains("warning"),
+                checked.code == 0 && !lines.any(is_fault),
                 "docs/howto/{name}:{}:\n{}\n{checked:#?}",
                 block.line,
                 block.text

@@ -34,6 +34,10 @@ const TOGETHER: usize = 64;
 /// Rings that are answered before the rest of the loop has its turn again, however many come.
 const AT_ONCE: usize = 256;
 
+/// Of a line in the FIFO that is too long so many bytes are kept, so that its sender can be told: as much as a pipe holds
+/// (pipe(7)).
+const KEPT: usize = 64 << 10;
+
 /// What came through a small door.
 enum Ring {
     Line(Vec<u8>),
@@ -129,7 +133,7 @@ async fn listen(doorbell: File, rings: mpsc::Sender<Ring>) {
     }
 }
 
-/// Cuts a byte stream into lines; one that is too long is dropped whole and logged.
+/// Cuts a byte stream into lines. One that is longer than [`KEPT`] is dropped whole and logged.
 #[derive(Default)]
 struct Lines {
     rest: Vec<u8>,
@@ -146,12 +150,8 @@ impl Lines {
             if !self.dropping {
                 self.rest.extend_from_slice(piece);
             }
-            // Its end is a part of it.
-            if self.rest.len() + usize::from(ends) > fifo::MAX_LINE {
-                tracing::warn!(
-                    bytes = self.rest.len(),
-                    "a line in the control FIFO is too long (4096 bytes) and was dropped"
-                );
+            if self.rest.len() > KEPT {
+                tracing::warn!("{}", too_long(self.rest.len()));
                 self.rest.clear();
                 self.dropping = true;
             }
@@ -174,6 +174,15 @@ impl Lines {
         }
         whole
     }
+}
+
+/// Returns why a line is not carried out.
+fn too_long(bytes: usize) -> String {
+    format!(
+        "a line in the control FIFO has {bytes} bytes or more and was dropped: longer ones than {} with their end may be torn; \
+         agent-send sends any length",
+        fifo::MAX_LINE
+    )
 }
 
 /// Cuts a line that is several JSON values into them: somebody forgot to end theirs. Any other line
@@ -203,6 +212,16 @@ async fn line_in(
     reload: &mpsc::Sender<()>,
 ) -> bool {
     let order = match control::decode(line) {
+        // Its end is a part of it.
+        read if line.len() >= fifo::MAX_LINE => {
+            let why = too_long(line.len());
+            tracing::warn!("{why}");
+            let id = read.map_or_else(|bad| bad.id, |order| order.answer.then_some(order.id));
+            if let Some(id) = id {
+                refuse(pipeline, home, &id, &why).await;
+            }
+            return false;
+        }
         Ok(order) => order,
         Err(bad) => {
             let shown = text::shorten(&secret::redact(&String::from_utf8_lossy(line)), 200);
@@ -447,13 +466,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_has_at_most_4096_bytes_with_its_end() {
+    fn a_line_is_kept_as_far_as_its_sender_can_be_told_and_the_next_one_does_not_suffer() {
         let line = |length: usize| [vec![b'x'; length], vec![b'\n']].concat();
-        for (length, is_taken) in [(4095, true), (4096, false)] {
+        for (length, is_kept) in [(fifo::MAX_LINE, true), (KEPT, true), (KEPT + 1, false)] {
             let mut lines = Lines::default();
             let whole = lines.push(&line(length));
-            assert_eq!(whole.len(), usize::from(is_taken), "{length}");
-            // Nor does the next one suffer.
+            assert_eq!(whole.len(), usize::from(is_kept), "{length}");
             assert_eq!(lines.push(b"next\n"), [b"next"]);
         }
     }
@@ -481,7 +499,7 @@ mod tests {
             lines.push(b"{\"c\":3} nonsense\n"),
             [b"{\"c\":3} nonsense".to_vec()]
         );
-        assert!(lines.push(&[b'x'; 3000]).is_empty());
+        assert!(lines.push(&[b'x'; KEPT]).is_empty());
         assert!(lines.push(&[b'x'; 3000]).is_empty());
         assert_eq!(lines.push(b"tail\n{}\n"), [b"{}".to_vec()]);
     }

@@ -113,6 +113,9 @@ pub(super) fn prepare(
     let log = log.map_err(|error| Failure::bug(error.to_string()))?;
     if is_new {
         tracing::info!(home = %home.config_dir().display(), "created a new home, like `agent-daemon init`");
+        if let Some(agents) = crate::app::cli::beside(&home) {
+            tracing::warn!("this is a new agent; there are others: {agents}");
+        }
     }
     for warning in &loaded.warnings {
         tracing::warn!("{warning}");

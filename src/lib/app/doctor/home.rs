@@ -234,9 +234,11 @@ fn missing(context: &DoctorContext) -> Option<Finding> {
     let init = || context.agent("init");
     let (file, state) = (config.display(), home.state().display());
     if !(configured || used || working || home.config_is_named()) {
+        let others = crate::app::cli::beside(home);
+        let others = others.map_or_else(String::new, |agents| format!("; there are: {agents}"));
         return Some(Finding::error(
             "home-missing",
-            format!("there is no agent here: neither {file} nor {state} exists"),
+            format!("there is no agent here: neither {file} nor {state} exists{others}"),
             init(),
         ));
     }

@@ -169,6 +169,7 @@ pub(super) fn of_settings(shared: &Shared) -> Result<Vec<Finding>, Failure> {
     };
     let checks = [
         ("settings", Check::Settings(settings::beyond_start)),
+        ("channels", Check::Settings(channels::check)),
         ("installed files", Check::Settings(share::check)),
         ("money", Check::Settings(money::unpriced)),
     ];

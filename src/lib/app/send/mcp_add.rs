@@ -27,6 +27,21 @@ use crate::{clock, logging, text};
 /// A start may take 20 s, and a package may be fetched first.
 const START_WAIT: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(200);
+/// Fields of a server in a document that are read, or say nothing that is needed.
+const FIELDS: [&str; 12] = [
+    "command",
+    "args",
+    "env",
+    "url",
+    "serverUrl",
+    "httpUrl",
+    "headers",
+    "type",
+    "transport",
+    "disabled",
+    "name",
+    "description",
+];
 /// The largest document.
 const MAX_JSON: u64 = 1 << 20;
 /// What fetches packages, and from where.
@@ -45,6 +60,8 @@ struct Entry {
     keys: toml::Table,
     /// What goes into `.env`.
     secrets: Vec<(String, String)>,
+    /// Fields of the document that agent.toml has no key for.
+    left_out: Vec<String>,
 }
 
 pub(super) fn add(
@@ -90,6 +107,7 @@ pub(super) fn add(
         let status = status.as_ref();
         shown.push(json!({
             "name": entry.name,
+            "left_out": entry.left_out,
             "sha256": status.and_then(|status| Some(&status.offer.as_ref()?.sha256)),
             "broken": status.and_then(|status| status.broken.as_ref()),
         }));
@@ -164,7 +182,7 @@ fn parse_words(name: &str, words: &[String], program: &[String]) -> Result<Entry
     Ok(Entry {
         name: name.to_owned(),
         keys,
-        secrets: Vec::new(),
+        ..Entry::default()
     })
 }
 
@@ -282,10 +300,13 @@ fn parse_server(name: &str, server: &Value) -> Result<Entry, String> {
         }
         keys.insert("token_env".to_owned(), variable.into());
     }
+    let fields = server.as_object().unwrap_or(&empty).keys();
+    let left_out = fields.filter(|field| !FIELDS.contains(&field.as_str()));
     Ok(Entry {
         name: own,
         keys: with_registry(keys),
         secrets,
+        left_out: left_out.map(|field| text::visible(field)).collect(),
     })
 }
 
@@ -419,6 +440,12 @@ fn show(
             context.home.env_file().display()
         ));
     }
+    if !entry.left_out.is_empty() {
+        cli::err(&format!(
+            "agent-send: {name}: left out, as agent.toml has no such key: {}",
+            entry.left_out.join(", ")
+        ));
+    }
     let Some(status) = status else {
         let when = match is_running {
             true => "it has not answered yet",
@@ -495,6 +522,7 @@ mod tests {
         let document = br#"{"mcpServers": {
             "my-files": {"command": "/opt/files", "args": ["--quiet"], "env": {"KEY": "s3cret", "OTHER": "${OTHER}"}},
             "2nd": {"type": "http", "url": "https://a.example/mcp", "headers": {"Authorization": "Bearer t0ken"}},
+            "there": {"command": "/opt/there", "cwd": "/srv", "envFile": ".env", "disabled": false},
             "off": {"command": "x", "disabled": true}
         }}"#;
         let entries = parse_document(document).expect("good");
@@ -504,8 +532,12 @@ mod tests {
             [
                 "[mcp.servers.my_files]\ncommand = [\"/opt/files\", \"--quiet\"]\nenv = [\"KEY\", \"OTHER\"]\n",
                 "[mcp.servers.s2nd]\ntoken_env = \"S2ND_TOKEN\"\nurl = \"https://a.example/mcp\"\n",
+                "[mcp.servers.there]\ncommand = [\"/opt/there\"]\n",
             ]
         );
+        let left_out: Vec<usize> = entries.iter().map(|entry| entry.left_out.len()).collect();
+        assert_eq!(left_out, [0, 0, 2]);
+        assert_eq!(entries[2].left_out, ["cwd", "envFile"]);
         assert_eq!(
             entries[0].secrets,
             [("KEY".to_owned(), "s3cret".to_owned())]

@@ -24,6 +24,8 @@ use crate::config::Home;
 use crate::control::Id;
 use crate::control::replies;
 use crate::control::replies::{Reply, Status};
+use crate::message::Command;
+use crate::queue::Trace;
 use crate::{queue, sys, text};
 
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
@@ -82,7 +84,11 @@ pub(super) fn result(
         }
     }
     match documents::reply(home, id)? {
-        Some(reply) if reply.is_final() => print(&reply, json),
+        Some(reply) if reply.is_final() => match delivered(home, reply, Some(Instant::now())) {
+            Some(reply) => print(&reply, json),
+            None => Err(Failure::try_again(format!("{id} is not delivered yet"))
+                .hint(cli::command("agent-send", &format!("--result {id} --wait")))),
+        },
         Some(reply) => {
             if json {
                 cli::json(&reply);
@@ -130,6 +136,7 @@ impl Waiting {
         stream: bool,
     ) -> Result<Exit, Failure> {
         let (json, limit) = (context.json, self.limit);
+        let until = Instant::now().checked_add(limit);
         let show = Show {
             stream,
             quiet: context.quiet,
@@ -140,7 +147,10 @@ impl Waiting {
         let ended = wait(context.home, id, Some(limit), show, &self.tell, &self.news)?;
         drop(self);
         match ended {
-            Ended::Answered(reply, false) => print(&reply, json),
+            Ended::Answered(reply, false) => match delivered(context.home, *reply, until) {
+                Some(reply) => print(&reply, json),
+                None => Ok(timed_out(context, id, "not delivered", limit)),
+            },
             Ended::Answered(_, true) => Ok(Exit::Ok),
             Ended::Interrupted => {
                 tell_that_it_goes_on(context, id);
@@ -148,21 +158,59 @@ impl Waiting {
                 let _ = nix::sys::signal::raise(Signal::SIGINT);
                 Ok(Exit::TryAgain)
             }
-            Ended::TimedOut => {
-                let again = cli::command("agent-send", &format!("--result {id} --wait"));
-                let what = format!("no reply within {} s", limit.as_secs());
-                if json {
-                    let error = cli::error(&Failure::try_again(what).hint(again));
-                    cli::json(&serde_json::json!({
-                        "v": 1, "id": id.as_str(), "status": "running", "error": error,
-                    }));
-                } else {
-                    cli::out(id.as_str());
-                    cli::err(&format!("agent-send: {what}; ask again: {again}"));
-                }
-                Ok(Exit::TryAgain)
-            }
+            Ended::TimedOut => Ok(timed_out(context, id, "no reply", limit)),
         }
+    }
+}
+
+/// Says that it takes longer than `limit`.
+fn timed_out(context: &Context<'_>, id: &Id, lacks: &str, limit: Duration) -> Exit {
+    let again = cli::command("agent-send", &format!("--result {id} --wait"));
+    let what = format!("{lacks} within {} s", limit.as_secs());
+    if context.json {
+        let error = cli::error(&Failure::try_again(what).hint(again));
+        cli::json(&serde_json::json!({
+            "v": 1, "id": id.as_str(), "status": "running", "error": error,
+        }));
+    } else {
+        cli::out(id.as_str());
+        cli::err(&format!("agent-send: {what}; ask again: {again}"));
+    }
+    Exit::TryAgain
+}
+
+/// Returns whether it is words, or a sticker, that go out as they are.
+fn is_raw(trace: &Trace) -> bool {
+    let command = trace.inputs.first().map(|input| &input.envelope.command);
+    matches!(
+        command,
+        Some(Some(Command::Deliver { .. } | Command::Sticker { .. }))
+    )
+}
+
+/// Waits until words that no run wrote (`--raw`) have arrived: their answer is final as soon as they are stored. Returns the
+/// answer, an error when they were given up; `None` when neither is so by `until`.
+fn delivered(home: &Home, reply: Reply, until: Option<Instant>) -> Option<Reply> {
+    if reply.run_id.is_some() || reply.status != Status::Done {
+        return Some(reply);
+    }
+    loop {
+        // Who may not read the queue is told what the answer says.
+        let trace = queue::trace(&home.queue_db(), &reply.id).ok().flatten();
+        let trace = trace.filter(is_raw);
+        let parts = trace.map_or_else(Vec::new, |trace| trace.deliveries);
+        if let Some(dead) = parts.iter().find(|part| part.state == "dead") {
+            let why = dead.reason.as_deref().unwrap_or("it was given up");
+            let reason = format!("the message is a dead letter: {why}");
+            return Some(Reply::error(&reply.id, reason));
+        }
+        if parts.iter().all(|part| part.state == "sent") {
+            return Some(reply);
+        }
+        if until.is_some_and(|until| Instant::now() >= until) {
+            return None;
+        }
+        std::thread::sleep(SHOW);
     }
 }
 

@@ -11,6 +11,8 @@ pub(super) const MAX_FILE: u64 = 64 << 10;
 const LENGTH: usize = 4_000;
 /// Shorter ones would be parts of sentences; longer ones nobody needs.
 const LENGTHS: std::ops::RangeInclusive<usize> = 100..=1_000_000;
+/// How a text may be written.
+const FORMATS: [&str; 3] = ["markdown", "html", "plain"];
 /// What is shown of a problem, bytes.
 const PROBLEM: usize = 300;
 /// Stands before a message that may have arrived already.
@@ -85,10 +87,18 @@ impl Capabilities {
     /// Returns what of it does not count, a sentence.
     pub(super) fn fault(&self) -> Option<String> {
         let least = *LENGTHS.start();
-        (self.length < least).then(|| {
+        if self.length < least {
             let length = self.length;
-            format!("`length` is {length} and must be at least {least}; {least} counts")
-        })
+            return Some(format!(
+                "`length` is {length} and must be at least {least}; {least} counts"
+            ));
+        }
+        let unknown = self.formats.iter().find(|name| !is_format(name))?;
+        let shown = text::shorten(&text::visible(unknown), 40);
+        Some(format!(
+            "`formats` has {shown:?}, which does not count: {}",
+            FORMATS.join(", ")
+        ))
     }
 
     /// Returns how many units of UTF-16 surely fit: a character has one or two of them, and a unit at most three bytes.
@@ -103,7 +113,8 @@ impl Capabilities {
 
     /// Turns the agent's Markdown into messages.
     pub fn render(&self, markdown: &str) -> Vec<Rendered> {
-        let html = self.formats.first().is_some_and(|best| best == "html");
+        let best = self.formats.iter().find(|name| is_format(name));
+        let html = best.is_some_and(|best| best == "html");
         split_markdown(markdown, self.units())
             .into_iter()
             .map(|part| Rendered {
@@ -117,6 +128,10 @@ impl Capabilities {
     pub fn plain(&self, text: &str) -> Vec<Rendered> {
         crate::channel::split_plain(text, self.units())
     }
+}
+
+fn is_format(name: &str) -> bool {
+    FORMATS.contains(&name)
 }
 
 #[cfg(test)]
@@ -138,6 +153,28 @@ mod tests {
         }
         assert!(read(r#"{"length":-1}"#).is_err() && read("[").is_err());
         assert!(read(r#"{"edits":true,"later":[1]}"#).is_ok_and(|one| one.edits && !one.files));
+    }
+
+    #[test]
+    fn a_format_that_is_none_is_named_and_the_next_one_counts() {
+        let check = |formats: &str, fault: Option<&str>, html: bool| {
+            let json = format!(r#"{{"formats":{formats}}}"#);
+            let one = Capabilities::parse(json.as_bytes()).expect("read");
+            let told = one.fault();
+            assert_eq!(told.is_some(), fault.is_some(), "{told:?}");
+            let says = |words: &str| told.as_ref().is_some_and(|told| told.contains(words));
+            assert!(fault.is_none_or(says), "{told:?}");
+            let parts = one.render("**bold**");
+            assert_eq!(parts[0].markup.is_some(), html, "{formats}");
+        };
+        check(r#"["html","plain"]"#, None, true);
+        check("[]", None, false);
+        check(
+            r#"["bogus"]"#,
+            Some("`formats` has \"bogus\", which does not count"),
+            false,
+        );
+        check(r#"["bogus","html"]"#, Some("bogus"), true);
     }
 
     #[test]

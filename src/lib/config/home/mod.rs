@@ -10,7 +10,7 @@
 
 mod create;
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -42,6 +42,8 @@ pub struct Home {
     workspace: PathBuf,
     state: PathBuf,
     credentials: Option<PathBuf>,
+    /// `-NAME` of an instance, or nothing.
+    suffix: String,
 }
 
 #[cfg(test)]
@@ -78,6 +80,7 @@ impl Home {
             Some(dir) => Self::under(&suffixed(&absolute(&dir)?, &suffix)?, credentials),
             None => Self::from_system(&suffix, credentials, &variable)?,
         };
+        home.suffix = suffix;
         if let Some(file) = flags.config {
             home.config_file = absolute(&file)?;
             home.config_is_named = true;
@@ -94,6 +97,7 @@ impl Home {
             workspace: dir.join("workspace"),
             state: dir.join("state"),
             credentials,
+            suffix: String::new(),
         }
     }
 
@@ -154,6 +158,7 @@ impl Home {
             workspace,
             state,
             credentials,
+            suffix: String::new(),
         })
     }
 
@@ -170,6 +175,34 @@ impl Home {
     /// Returns whether `--config` named the settings file: then it must exist.
     pub fn config_is_named(&self) -> bool {
         self.config_is_named
+    }
+
+    /// Returns the name of the instance; `None` for the agent without one.
+    pub fn instance(&self) -> Option<&str> {
+        self.suffix.strip_prefix('-')
+    }
+
+    /// Returns the other agents with settings beside this one, by the name of their instance; `None` is the one without a name.
+    pub fn beside(&self) -> Vec<Option<String>> {
+        let own = self.config_dir.file_name().map(OsStr::to_string_lossy);
+        let own = own.unwrap_or_default();
+        let base = own.strip_suffix(&self.suffix).unwrap_or(&own);
+        let entries = self.config_dir.parent().map(std::fs::read_dir);
+        let mut found: Vec<Option<String>> = entries
+            .into_iter()
+            .flatten()
+            .flatten()
+            .flatten()
+            .filter(|entry| entry.path().join("agent.toml").is_file())
+            .filter_map(|entry| {
+                let name = entry.file_name().to_string_lossy().into_owned();
+                let suffix = name.strip_prefix(base).filter(|_| name != own)?;
+                let named = suffix.strip_prefix('-').map(str::to_owned);
+                (suffix.is_empty() || named.is_some()).then_some(named)
+            })
+            .collect();
+        found.sort();
+        found
     }
 
     /// Returns `providers.d`.

@@ -397,6 +397,12 @@ fn what_the_agent_made_a_job_of_is_no_commitment() {
     let message = json!({"at": "2026-05-05T09:00", "text": "call the plumber"});
     check("schedule_message", message.clone(), false, 0);
     check("schedule_message", message.clone(), true, 1);
+    check(
+        "schedule_message",
+        json!({"cancel_id": "5e1f0c2a"}),
+        false,
+        1,
+    );
     check("cron", json!({"op": "add", "text": "x"}), false, 0);
     check("cron", json!({"op": "list"}), false, 1);
     let wrapped = json!({"name": "schedule_message", "input": message});

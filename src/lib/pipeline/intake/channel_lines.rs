@@ -189,7 +189,8 @@ impl Pipeline {
             .queue
             .words_sent_as(route, answered.message_id.clone())
             .await?;
-        let sender = answered.sender.as_ref();
+        let is_forwarded = answered.forwarded || answered.forwarded_from.is_some();
+        let sender = answered.sender.as_ref().filter(|_| !is_forwarded);
         let id = sender
             .filter(|sender| !sender.unverified)
             .and_then(|sender| Address::new(&heard.channel, &sender.id))
@@ -198,7 +199,10 @@ impl Pipeline {
             who: match (&own, sender) {
                 (Some(_), _) => "you".to_owned(),
                 (None, Some(sender)) => sender.name.clone(),
-                (None, None) => "somebody".to_owned(),
+                (None, None) => {
+                    let author = answered.forwarded_from.as_deref();
+                    author.unwrap_or("somebody").to_owned()
+                }
             },
             id: id.filter(|_| own.is_none()),
             message_id: Some(answered.message_id.clone()),

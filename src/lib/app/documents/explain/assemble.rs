@@ -356,6 +356,13 @@ fn waits(known: &Known, own: &[&Call]) -> Waits {
         let end = child.finished_at.unwrap_or(known.now);
         (child.envelope.received_at, end)
     });
+    let waited_since = input.and_then(|input| input.waited_since);
+    let pauses = || {
+        let until = input
+            .and_then(|input| input.finished_at)
+            .unwrap_or(known.now);
+        together(steps::pauses(own, waited_since, until))
+    };
     Waits {
         gather_ms: between(received_at(known), gathered),
         queue_ms: between(gathered, until),
@@ -365,7 +372,7 @@ fn waits(known: &Known, own: &[&Call]) -> Waits {
         ),
         approvals_ms: input.map(|_| together(asked.collect())),
         subagents_ms: input.map(|_| together(sent.collect())),
-        retries_ms: (!own.is_empty()).then(|| steps::retries_ms(own)),
+        retries_ms: (!own.is_empty() || waited_since.is_some()).then(pauses),
     }
 }
 

@@ -46,15 +46,27 @@ pub(super) fn steps(known: &Known, own: &[&Call]) -> Vec<Step> {
     steps.into_iter().map(|(_, step)| step).collect()
 }
 
-/// Returns the pauses between calls that failed and the next tries, milliseconds.
-pub(super) fn retries_ms(own: &[&Call]) -> i64 {
-    let pause = |pair: &[&Call]| match pair {
-        [before, after] if before.ok == Some(false) && before.kind == after.kind => {
-            (after.at - before.at - before.duration_ms.unwrap_or(0)).max(0)
-        }
-        _ => 0,
-    };
-    own.windows(2).map(pause).sum()
+/// Returns the pauses between calls that failed and the next tries, each from when until when, milliseconds since 1970 UTC. A
+/// turn that has to wait (`waited_since`) because its model is known to be away is a try without a call; the last one has no
+/// next until `until`.
+pub(super) fn pauses(own: &[&Call], waited_since: Option<i64>, until: i64) -> Vec<(i64, i64)> {
+    let end = |call: &Call| call.at + call.duration_ms.unwrap_or(0);
+    let mut pauses: Vec<(i64, i64)> = own
+        .windows(2)
+        .filter_map(|pair| match pair {
+            [before, after] if before.ok == Some(false) && before.kind == after.kind => {
+                Some((end(before), after.at))
+            }
+            _ => None,
+        })
+        .collect();
+    if let Some(since) = waited_since {
+        let next = own.iter().map(|call| call.at).find(|at| *at >= since);
+        pauses.push((since, next.unwrap_or(until)));
+        let last = own.last().filter(|last| last.ok == Some(false));
+        pauses.extend(last.map(|last| (end(last), until)));
+    }
+    pauses
 }
 
 fn is_asked(known: &Known, id: &str) -> bool {

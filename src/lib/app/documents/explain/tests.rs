@@ -107,6 +107,7 @@ fn input(state: &str, reason: Option<&str>) -> Traced {
         result: None,
         tainted: false,
         suspended: None,
+        waited_since: None,
     }
 }
 
@@ -230,6 +231,28 @@ fn each_call_stands_where_it_began_with_what_the_ledger_knows_of_it() {
         (explained.gone, explained.cache_read_ratio),
         (Vec::<String>::new(), Some(0.594))
     );
+}
+
+#[test]
+fn a_wait_for_a_model_that_is_known_to_be_away_counts_without_a_call() {
+    let retries = |input: Traced, calls: Vec<Call>| {
+        let explained = assemble(&known(trace(input), turn(), calls));
+        explained.waits.retries_ms
+    };
+    let waited = |state: &str| Traced {
+        waited_since: Some(START + 1_000),
+        ..input(state, None)
+    };
+    // The first call comes after the wait, or never.
+    let answered = || row(8_000, 40, Some(true));
+    assert_eq!(retries(waited("done"), vec![answered()]), Some(7_000));
+    assert_eq!(retries(waited("dead"), Vec::new()), Some(59_000));
+    // What failed counts once.
+    let calls = vec![row(900, 0, Some(false)), answered()];
+    assert_eq!(retries(waited("done"), calls), Some(7_000));
+    let calls = vec![row(900, 0, Some(false)), row(4_900, 0, Some(false))];
+    assert_eq!(retries(waited("pending"), calls), Some(58_900));
+    assert_eq!(retries(input("done", None), Vec::new()), None);
 }
 
 #[test]

@@ -315,7 +315,7 @@ fn add(jobs: &mut Jobs, id: &str, ask: Ask, live: &Live, now: i64) -> Made {
         // The same command again, after a crash, or the same job with a new text: a running run of it continues.
         job.take_over_runs(old);
         if old.created_at == job.created_at {
-            job.next_at = old.next_at;
+            (job.next_at, job.next_by) = (old.next_at, old.next_by.clone());
         }
     } else if jobs.iter().count() >= MOST {
         return Err(format!("there are {MOST} jobs already: remove one first"));

@@ -442,7 +442,7 @@ fn plan(
                     .copied()
                     .or(skipped.as_ref().map(|skipped| skipped.at));
                 job.last_at = last.map(Time).or(job.last_at);
-                job.next_at = next_at.map(Time);
+                job.set_next(next_at, zone);
                 if !runs.is_empty() {
                     (job.last_status, job.last_error) = (Some(Status::Running), None);
                 } else if skipped.is_some() && job.running.is_empty() {
