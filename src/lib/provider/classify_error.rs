@@ -49,7 +49,7 @@ const EXCEPTIONS: [(&[u16], Class, &[&str]); 4] = [
             "insufficient balance",
         ],
     ),
-    // OpenRouter, OpenAI, Mistral.
+    // OpenRouter, OpenAI, Mistral; OpenAI of models that it has at another address alone, or takes tools for only there.
     (
         &[400, 403],
         Class::Missing,
@@ -58,6 +58,7 @@ const EXCEPTIONS: [(&[u16], Class, &[&str]); 4] = [
             "model_not_found",
             "invalid_model",
             "unknown model",
+            "v1/responses",
         ],
     ),
     // Gemini and xAI answer a wrong key, Gemini a forbidden country, with 400.
