@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde_json::Value;
 use tokio::time::Instant as Clock;
 
-use super::reduce_request::Shown;
+use super::reduce_request::{Optional, Shown};
 use super::unavailable::{Cause, Unavailable};
 use super::{Client, Error, PATIENCE, Paid, Prompt, Purpose};
 use crate::config;
@@ -242,7 +242,8 @@ impl Client {
             let next = match &answer {
                 Err(Error::Failed(provider::Error::Rejected { .. })) => {
                     let has_schema = self.schema(model, prompt, shown).is_some();
-                    shown.after_refusal(model, &prompt.messages, has_schema)
+                    let refused = &self.outages.refused;
+                    shown.after_refusal(model, &prompt.messages, has_schema, refused)
                 }
                 // Pictures alone can make a request larger than a server takes.
                 Err(Error::Failed(provider::Error::ContextOverflow { .. })) if shown.is_whole() => {
@@ -265,7 +266,7 @@ impl Client {
 
     /// Returns the schema that is sent.
     fn schema(&self, model: &Model, prompt: &Prompt, shown: Shown) -> Option<Arc<Value>> {
-        let is_taken = shown == Shown::All && !self.outages.refused.has_schema_of(model);
+        let is_taken = shown == Shown::All && !self.outages.refused.has(Optional::Schema, model);
         prompt.schema.clone().filter(|_| is_taken)
     }
 
@@ -295,7 +296,7 @@ impl Client {
             messages: shown.of(&prompt.messages, model, &self.outages.refused),
             cache: model.cache && shown.is_whole(),
             cache_ttl: model.cache_ttl,
-            thinking: model.thinking && shown.is_whole(),
+            thinking: shown.asks_to_think(model, &self.outages.refused),
             begin_within,
             schema: self.schema(model, prompt, shown),
         };
