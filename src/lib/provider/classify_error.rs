@@ -15,7 +15,9 @@ use crate::text::json;
 /// `context_length_exceeded`, "reduce the length"; llama.cpp: "exceeds the available context size";
 /// Gemini: "input token count … exceeds the maximum number of tokens allowed"; Bedrock: "input is too
 /// long"; xAI: "maximum prompt length"; Mistral and vLLM: "maximum model length"; llama.cpp of a text for
-/// a vector: "input (… tokens) is too large to process. increase the physical batch size".
+/// a vector: "input (… tokens) is too large to process. increase the physical batch size"; Moonshot:
+/// "exceeded model token limit"; z.ai: "prompt exceeds max length", "prompt too long"; `SiliconFlow`: "more than
+/// max tokens allowed"; DashScope: "range of input length should be".
 const OVERFLOW_PHRASES: &[&str] = &[
     "prompt is too long",
     "context length",
@@ -31,7 +33,15 @@ const OVERFLOW_PHRASES: &[&str] = &[
     "maximum prompt length",
     "maximum model length",
     "physical batch size",
+    "model token limit",
+    "exceeds max length",
+    "prompt too long",
+    "more than max tokens allowed",
+    "range of input length",
 ];
+
+/// What OpenAI writes under 429 when one request is more than a whole minute's tokens: no waiting helps.
+const MORE_THAN_A_MINUTES: &[&str] = &["request too large", "tokens must be reduced"];
 
 /// Phrases by which a status means something else than usual, lower case; looked for in the server's
 /// message and in its types and codes.
@@ -208,6 +218,7 @@ impl ErrorBody {
             (_, 413) => Class::Overflow,
             // Some local servers answer 500 to a conversation that is too long.
             (_, 400 | 422 | 500) if has(OVERFLOW_PHRASES) => Class::Overflow,
+            (_, 429) if has(MORE_THAN_A_MINUTES) => Class::Overflow,
             (_, 408 | 409 | 425 | 429 | 500..=599) => Class::Busy,
             _ => Class::Rejected,
         }
