@@ -156,3 +156,19 @@ fn a_provider_that_is_down_is_shown_and_passed_over_and_known_after_a_reload() {
     let told = daemon.log();
     assert_eq!(told.matches("the provider is down").count(), 1, "{told}");
 }
+
+#[test]
+fn a_call_that_the_server_could_not_read_is_asked_for_once_more() {
+    let model = FakeModel::start();
+    let sandbox = Sandbox::new().with_openai(&model);
+    let _daemon = sandbox.ready();
+    let piece = json!({"choices": [{"delta": {"content": "I look"}}]});
+    let error = json!({"error": {"type": "invalid_request_error", "code": "tool_use_failed", "message": "Failed to call a function."}});
+    model.push(Reply::RawSse(format!("data: {piece}\n\ndata: {error}\n\n")));
+    model.push(Reply::Text("There it is.".to_owned()));
+    let told = sandbox.send(&["--wait=40", "look"]);
+    assert_eq!((told.code, told.stdout.as_str()), (0, "There it is.\n"));
+    assert_eq!(model.requests().len(), 2);
+    let providers = sandbox.send(&["--status", "--json"]).json()["providers"].clone();
+    assert_eq!(providers[0]["state"], "ok");
+}

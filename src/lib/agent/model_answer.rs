@@ -84,8 +84,12 @@ impl Running<'_> {
         let words = message.plain_text();
         let is_formed = self.order.form.is_some() && stop != StopReason::Refusal;
         // Some models end their turn without a word after a tool, and go on when they are asked to.
-        if words.trim().is_empty() && is_answer && !is_formed && self.may_ask_again(stop) {
+        let is_empty = words.trim().is_empty() && calls.is_empty();
+        let may_go_on = is_empty && self.may_ask_again(stop);
+        if may_go_on && is_answer && !is_formed {
             (message.content, stop) = (Vec::new(), StopReason::Pause);
+        } else if is_empty && !may_go_on && stop == StopReason::Pause {
+            stop = StopReason::EndTurn;
         }
         let ours = match calls.is_empty() {
             true => self.in_place_of(&words, stop, is_formed),

@@ -45,7 +45,7 @@ const MORE_THAN_A_MINUTES: &[&str] = &["request too large", "tokens must be redu
 
 /// Phrases by which a status means something else than usual, lower case; looked for in the server's
 /// message and in its types and codes.
-const EXCEPTIONS: [(&[u16], Class, &[&str]); 4] = [
+const EXCEPTIONS: [(&[u16], Class, &[&str]); 5] = [
     // OpenAI, Moonshot, Gemini's quota of the day; Anthropic's has the status 400.
     (
         &[400, 403, 429],
@@ -84,6 +84,8 @@ const EXCEPTIONS: [(&[u16], Class, &[&str]); 4] = [
     ),
     // OpenRouter: the text was refused, and not the key.
     (&[403], Class::Rejected, &["moderation", "flagged"]),
+    // Groq: the model wrote a call that is none. Nothing of the conversation is to blame.
+    (&[400], Class::Busy, &["tool_use_failed"]),
 ];
 
 /// The variants of [`Error`] that a status can mean.

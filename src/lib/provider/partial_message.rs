@@ -124,6 +124,13 @@ impl Received {
         }
     }
 
+    /// Makes it a pause without a word: the model wrote a call that its server could not read, and may not when it is asked
+    /// to go on. Its tokens count.
+    pub(super) fn make_void(&mut self) {
+        self.parts.clear();
+        self.stop = Some(StopReason::Pause);
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.parts.is_empty()
     }

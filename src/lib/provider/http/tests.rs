@@ -217,6 +217,15 @@ async fn what_no_retry_helps_is_told_from_what_one_does() {
             ("missing", false, None),
         ),
         (
+            400,
+            openai(
+                "invalid_request_error",
+                "tool_use_failed",
+                "Failed to call a function. Please adjust your prompt.",
+            ),
+            ("busy", true, None),
+        ),
+        (
             403,
             openai("", "403", "Your input was flagged"),
             ("rejected", false, None),

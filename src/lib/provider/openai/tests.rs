@@ -440,6 +440,31 @@ async fn a_model_that_takes_tools_elsewhere_alone_is_missing_here() {
     assert_eq!(server.requests().len(), 2);
 }
 
+#[tokio::test]
+async fn a_call_that_the_server_could_not_read_is_a_pause() {
+    let error = json!({"error": {"message": "Failed to call a function. Please adjust your prompt. See 'failed_generation' for more details.",
+        "type": "invalid_request_error", "code": "tool_use_failed", "failed_generation": "<function=exec"}});
+    let after = |words: &str| {
+        let piece = json!({"choices": [{"delta": {"content": words}}]});
+        Reply::events(&format!("data: {piece}\n\ndata: {error}\n\n"))
+    };
+    for reply in [
+        after("I look."),
+        after("<thi"),
+        Reply::events(&format!("data: {error}\n\n")),
+        Reply::json(200, &error),
+    ] {
+        let response = answer(reply).await.unwrap();
+        assert_eq!(
+            (response.message.content, response.stop),
+            (Vec::new(), StopReason::Pause)
+        );
+        assert!(response.usage.estimated);
+    }
+    // As a status nothing of the conversation is to blame either.
+    assert!(failure(Reply::json(400, &error)).await.retryable());
+}
+
 #[test]
 fn nothing_stands_before_the_output_of_a_command_that_failed() {
     let of = |text: &str| {
