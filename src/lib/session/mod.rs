@@ -11,6 +11,7 @@
 //! lock held while anything waits. A turn that panics loses only the copy in memory.
 
 mod answer_text;
+mod declined;
 mod event;
 mod expiry;
 mod index;

@@ -165,7 +165,7 @@ pub enum Resume {
 
 impl State {
     /// The version of snapshots; those of another are rebuilt from the transcript.
-    pub const VERSION: u32 = 4;
+    pub const VERSION: u32 = 5;
 
     /// Takes in one event that ends at `position`.
     pub fn apply(&mut self, event: &Event, position: Position) {
@@ -274,6 +274,9 @@ impl State {
                     .zip(spoken.cost_nano_usd)
                     .map(|(sum, more)| sum + more);
             }
+        }
+        if ends && spoken.stop == Some(StopReason::Refusal) {
+            self.leave_out_turn(seq);
         }
         if ends {
             self.shorten_results();
