@@ -268,5 +268,7 @@ fn blocks(messages: &[Message]) -> impl Iterator<Item = &Block> {
 }
 
 fn has_pictures(messages: &[Message]) -> bool {
-    blocks(messages).any(|block| matches!(block, Block::Image { data: Some(_), .. }))
+    messages
+        .iter()
+        .any(|message| message.pictures().next().is_some())
 }

@@ -18,7 +18,6 @@ use crate::cost::{Kind, Outcome, Rates, Refusal, nano, usd};
 use crate::message::{Block, Message, Usage};
 use crate::provider;
 use crate::provider::{OnText, Request, Response};
-use crate::session::block_tokens;
 use crate::text;
 
 /// Within this a fallback is asked, whatever the one before it does: 30 s (specification §8), less what
@@ -370,7 +369,7 @@ fn outgrows(prompt: &Prompt, model: &Model) -> bool {
     let blocks = prompt.messages.iter().flat_map(|message| &message.content);
     let sent = blocks.filter(|block| !matches!(block, Block::Image { .. } | Block::Thinking(_)));
     let system = prompt.system.iter();
-    let words: u64 = sent.map(block_tokens).sum::<u64>()
+    let words: u64 = sent.map(Block::tokens).sum::<u64>()
         + system
             .map(|block| text::estimate_tokens(&block.text))
             .sum::<u64>();
@@ -405,7 +404,7 @@ fn plausible(answer: Response, model: &Model, bytes: u64, max_tokens: u32) -> Re
     );
     let usage = Usage {
         input_tokens: bytes / 4,
-        output_tokens: answer.message.content.iter().map(block_tokens).sum(),
+        output_tokens: answer.message.tokens(),
         estimated: true,
         ..Usage::default()
     };
@@ -422,20 +421,8 @@ fn price(response: &Response, rates: Option<Rates>, bound: Option<i64>) -> Optio
 
 /// Returns the pictures that are sent as such.
 fn pictures(messages: &[Message]) -> impl Iterator<Item = usize> {
-    messages
-        .iter()
-        .flat_map(|message| &message.content)
-        .filter_map(|block| match block {
-            Block::Image {
-                data: Some(data), ..
-            } => Some(data.len()),
-            Block::Text { .. }
-            | Block::Context { .. }
-            | Block::Image { data: None, .. }
-            | Block::Thinking(_)
-            | Block::ToolCall(_)
-            | Block::ToolResult(_) => None,
-        })
+    let pictures = messages.iter().flat_map(Message::pictures);
+    pictures.map(|data| data.len())
 }
 
 fn picture_bytes(messages: &[Message]) -> usize {

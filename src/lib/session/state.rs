@@ -8,7 +8,6 @@ use serde::{Deserialize, Serialize};
 use super::event::{Compaction, Event, Head, Kind, Spoken, SummaryBy};
 use crate::message::{Block, Message, Role, StopReason, ToolCall, ToolResult, Trust, Usage};
 use crate::text;
-use crate::text::estimate_tokens;
 use crate::trust::Provenance;
 
 /// A session as it is after `last_seq`.
@@ -463,22 +462,7 @@ impl State {
 impl Entry {
     /// Returns its estimated tokens.
     pub fn tokens(&self) -> u64 {
-        self.message.content.iter().map(block_tokens).sum()
-    }
-}
-
-/// Returns the estimated tokens of a block.
-pub fn block_tokens(block: &Block) -> u64 {
-    /// A picture of a usual size (1568 pixels, Anthropic's vision guide).
-    const PICTURE: u64 = 1600;
-    match block {
-        Block::Text { text } | Block::Context { text } => estimate_tokens(text),
-        Block::Image { .. } => PICTURE,
-        Block::Thinking(thinking) => estimate_tokens(&thinking.data.to_string()),
-        Block::ToolCall(call) => {
-            estimate_tokens(&call.name) + estimate_tokens(&call.input.to_string())
-        }
-        Block::ToolResult(result) => estimate_tokens(&result.text),
+        self.message.tokens()
     }
 }
 

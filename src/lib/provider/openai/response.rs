@@ -69,9 +69,6 @@ impl Completion {
         for call in message["tool_calls"].as_array().into_iter().flatten() {
             self.take_call(call);
         }
-        if message["function_call"].is_object() {
-            self.take_function(0, "", &message["function_call"]);
-        }
         match choice["finish_reason"].as_str() {
             None | Some("") => {}
             Some("length") => self.received.stop = Some(StopReason::MaxTokens),
@@ -81,7 +78,7 @@ impl Completion {
                     "the server gave up (finish_reason error)".to_owned(),
                 ));
             }
-            // stop, tool_calls, function_call and inventions: servers mix them up, the calls decide.
+            // stop, tool_calls and inventions: servers mix them up, the calls decide.
             Some(_) => self.received.stop = Some(StopReason::EndTurn),
         }
         if self.received.stop.is_some() {
