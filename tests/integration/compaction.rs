@@ -365,6 +365,20 @@ fn an_overflow_the_vendor_reports_is_answered_by_one_compaction() {
 }
 
 #[test]
+fn a_request_too_large_for_a_minute_is_answered_by_one_compaction() {
+    let house = House::new(0, "");
+    for turn in 0..6 {
+        house.reply(&format!("turn {turn} {}", "and more words ".repeat(40)));
+    }
+    let words = "Request too large for gpt-4.1 in organization org-1 on tokens per min (TPM): Limit 30000, Requested 37313. The input or output tokens must be reduced in order to run successfully.";
+    let event = json!({"type": "error", "error": {"type": "rate_limit_error", "message": words}});
+    let limited = format!("event: error\ndata: {event}\n\n");
+    house.model.push(Reply::RawSse(limited));
+    assert_eq!(house.reply("do you hear me?"), "echo: do you hear me?");
+    assert_eq!(house.of_kind("compaction").len(), 1);
+}
+
+#[test]
 fn without_a_model_it_waits_as_long_as_there_is_room_and_then_counts_and_quotes() {
     let house = House::with(
         "[models.primary]\nmax_tokens = 500\ncontext_window = 8000\ncompact_at = 3500",

@@ -165,6 +165,22 @@ fn a_pause_of_the_vendor_goes_on_and_is_one_answer() {
 }
 
 #[test]
+fn a_pause_without_a_word_is_followed_once() {
+    let house = House::new("");
+    let event = json!({"type": "message_delta", "delta": {"stop_reason": "pause_turn"}, "usage": {"output_tokens": 4}});
+    let pause = format!("data: {event}\n\ndata: {{\"type\":\"message_stop\"}}\n\n");
+    house.model.push(Reply::RawSse(pause.clone()));
+    house.model.push(Reply::Text("Here.".to_owned()));
+    assert_eq!(house.told("go")["reply"], "Here.");
+    (0..2).for_each(|_| house.model.push(Reply::RawSse(pause.clone())));
+    assert_eq!(
+        house.told("go")["reply"],
+        "The model gave an empty answer. Please ask again."
+    );
+    assert_eq!(house.model.requests().len(), 4);
+}
+
+#[test]
 fn a_stop_is_heard_while_a_model_says_nothing() {
     let house = House::new("");
     house.model.push(Reply::Hang);

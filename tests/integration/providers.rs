@@ -65,8 +65,8 @@ fn a_models_thinking_goes_back_to_it_and_is_shown_to_nobody() {
     let last = model.requests().pop().expect("a request");
     assert_eq!(last["messages"][1]["content"][0], thought);
     for told in [
-        sandbox.send(&["--history"]),
-        sandbox.send(&["--history", "--json"]),
+        sandbox.send(&["--history", "cli"]),
+        sandbox.send(&["--history", "cli", "--json"]),
         sandbox.monitor(&["--json"]),
     ] {
         assert!(!told.stdout.contains("canary-thought"), "{told:?}");
@@ -155,4 +155,57 @@ fn a_provider_that_is_down_is_shown_and_passed_over_and_known_after_a_reload() {
     );
     let told = daemon.log();
     assert_eq!(told.matches("the provider is down").count(), 1, "{told}");
+}
+
+#[test]
+fn what_the_vendor_declines_is_left_out_of_the_conversation() {
+    let (model, sandbox) = Sandbox::with_model();
+    let _daemon = sandbox.ready();
+    model.push(stream(&[
+        json!({"type": "message_start", "message": {"id": "m", "type": "message", "role": "assistant", "model": "x",
+            "content": [], "stop_reason": null, "usage": {"input_tokens": 9, "output_tokens": 1}}}),
+        json!({"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}),
+        json!({"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "I can"}}),
+        json!({"type": "message_delta", "delta": {"stop_reason": "refusal"}, "usage": {"output_tokens": 2}}),
+        json!({"type": "message_stop"}),
+    ]));
+    let told = sandbox.send(&["--wait=40", "canary-question"]);
+    assert!(
+        told.code == 0
+            && told.stdout.starts_with("The model declined to answer this")
+            && !told.stdout.contains("I can"),
+        "{told:?}"
+    );
+    assert_eq!(
+        sandbox.send(&["--wait=40", "and now?"]).stdout,
+        "echo: and now?\n"
+    );
+    let sent = model.requests();
+    let shown = |at: usize| sent[at]["messages"].to_string();
+    assert!(shown(0).contains("canary-question"));
+    assert!(
+        shown(1).contains("the model's vendor declined to answer this")
+            && !shown(1).contains("canary-question")
+            && !shown(1).contains("I can"),
+        "{}",
+        shown(1)
+    );
+    let history = sandbox.send(&["--history", "cli"]).stdout;
+    assert!(history.contains("canary-question"), "{history}");
+}
+
+#[test]
+fn a_call_that_the_server_could_not_read_is_asked_for_once_more() {
+    let model = FakeModel::start();
+    let sandbox = Sandbox::new().with_openai(&model);
+    let _daemon = sandbox.ready();
+    let piece = json!({"choices": [{"delta": {"content": "I look"}}]});
+    let error = json!({"error": {"type": "invalid_request_error", "code": "tool_use_failed", "message": "Failed to call a function."}});
+    model.push(Reply::RawSse(format!("data: {piece}\n\ndata: {error}\n\n")));
+    model.push(Reply::Text("There it is.".to_owned()));
+    let told = sandbox.send(&["--wait=40", "look"]);
+    assert_eq!((told.code, told.stdout.as_str()), (0, "There it is.\n"));
+    assert_eq!(model.requests().len(), 2);
+    let providers = sandbox.send(&["--status", "--json"]).json()["providers"].clone();
+    assert_eq!(providers[0]["state"], "ok");
 }

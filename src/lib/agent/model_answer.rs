@@ -12,6 +12,10 @@ use crate::trust::Provenance;
 const GO_ON: &str = "(go on)";
 /// What an empty answer to a heartbeat says.
 const NOTHING_TO_SAY: &str = "HEARTBEAT_OK";
+/// What is said in place of a refusal: some vendors refuse everything that follows on one, so its turn is left out, see
+/// [`crate::session::State`].
+const DECLINED: &str = "The model declined to answer this, so your message is left out of the conversation from now on. \
+                        If it declines again, /new begins another conversation.";
 /// The answer that says nothing, in a form.
 const EMPTY_FORM: &str = "[]";
 /// The beginning of the message about an answer of the wrong form.
@@ -84,8 +88,12 @@ impl Running<'_> {
         let words = message.plain_text();
         let is_formed = self.order.form.is_some() && stop != StopReason::Refusal;
         // Some models end their turn without a word after a tool, and go on when they are asked to.
-        if words.trim().is_empty() && is_answer && !is_formed && self.may_ask_again(stop) {
+        let is_empty = words.trim().is_empty() && calls.is_empty();
+        let may_go_on = is_empty && self.may_ask_again(stop);
+        if may_go_on && is_answer && !is_formed {
             (message.content, stop) = (Vec::new(), StopReason::Pause);
+        } else if is_empty && !may_go_on && stop == StopReason::Pause {
+            stop = StopReason::EndTurn;
         }
         let ours = match calls.is_empty() {
             true => self.in_place_of(&words, stop, is_formed),
@@ -127,13 +135,14 @@ impl Running<'_> {
     fn in_place_of(&self, words: &str, stop: StopReason, is_formed: bool) -> Option<String> {
         Some(match (words.trim().is_empty(), stop) {
             (_, StopReason::Pause) => return None,
+            // Its own words are half a sentence.
+            (_, StopReason::Refusal) => DECLINED.to_owned(),
             // No words are silence where words are not the answer.
             (true, _) if is_formed => EMPTY_FORM.to_owned(),
             (false, StopReason::MaxTokens) if !is_formed => {
                 format!("{words}\n\n(cut off at the model's token limit)")
             }
             (false, _) => return None,
-            (true, StopReason::Refusal) => "The model declined to answer this.".to_owned(),
             (true, _) if self.order.source == Source::Heartbeat => NOTHING_TO_SAY.to_owned(),
             (true, StopReason::MaxTokens) => {
                 "The model reached its token limit (`max_tokens` of its provider) before it wrote an answer."

@@ -666,12 +666,22 @@ async fn thinking_that_a_server_refuses_is_left_out() {
     ask_for(&house.client, "cli", "second", messages)
         .await
         .expect("an answer");
+    // Where nothing else can be meant, it is the switch itself; from then on it is off at once.
+    for _ in 0..2 {
+        ask(&house.client, "second").await.expect("an answer");
+    }
     assert_eq!(
         b.requests()
             .iter()
             .map(|request| (request.thinking, request.cache))
             .collect::<Vec<_>>(),
-        [(true, true), (false, false)]
+        [
+            (true, true),
+            (false, false),
+            (true, true),
+            (false, true),
+            (false, true)
+        ]
     );
 }
 

@@ -13,8 +13,8 @@ use crate::provider::without_tools;
 /// As many refused blocks are remembered; then it starts over.
 const REMEMBERED: usize = 1000;
 
-/// Blocks that servers refused, by provider, and models that take no schema; clones share it. In memory only: after a restart
-/// a server may think otherwise.
+/// Blocks that servers refused, by provider, and what models do not take at all; clones share it. In memory only: after a
+/// restart a server may think otherwise.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Refused(Arc<Mutex<HashSet<u64>>>);
 
@@ -33,10 +33,19 @@ impl Refused {
         known.insert(mark);
     }
 
-    /// Returns true when the server of `model` refused a request because of its schema.
-    pub(crate) fn has_schema_of(&self, model: &Model) -> bool {
-        self.0.lock().contains(&schema_mark(model))
+    /// Returns true when the server of `model` refused a request because it had `part`.
+    pub(crate) fn has(&self, part: Optional, model: &Model) -> bool {
+        self.0.lock().contains(&part_mark(model, part))
     }
+}
+
+/// A part of a request that says how to answer; not every model takes it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Optional {
+    /// The schema of the answer.
+    Schema,
+    /// The switch for thinking.
+    Thinking,
 }
 
 fn mark(model: &Model, block: &Block) -> u64 {
@@ -48,9 +57,9 @@ fn mark(model: &Model, block: &Block) -> u64 {
     hasher.finish()
 }
 
-fn schema_mark(model: &Model) -> u64 {
+fn part_mark(model: &Model, part: Optional) -> u64 {
     let mut hasher = DefaultHasher::new();
-    (&model.provider.name, &model.model, "schema").hash(&mut hasher);
+    (&model.provider.name, &model.model, part).hash(&mut hasher);
     hasher.finish()
 }
 
@@ -61,6 +70,8 @@ pub(crate) enum Shown {
     All,
     /// All but the schema of the answer: the request was refused.
     WithoutSchema,
+    /// Nor the switch for thinking: it was refused again.
+    WithoutThinking,
     /// Neither pictures nor what it kept of its thinking, and nothing else that is optional: the request was
     /// refused.
     Bare,
@@ -74,6 +85,7 @@ impl Shown {
         match self {
             Self::All => "nothing is left out",
             Self::WithoutSchema => "without the schema of the answer",
+            Self::WithoutThinking => "without asking the model to think",
             Self::Bare => "without pictures and what the model kept of its thinking",
             Self::WithoutNewest => "without the newest result, file or picture",
         }
@@ -81,7 +93,17 @@ impl Shown {
 
     /// Returns true when the conversation is as it is.
     pub(crate) fn is_whole(self) -> bool {
-        matches!(self, Self::All | Self::WithoutSchema)
+        matches!(
+            self,
+            Self::All | Self::WithoutSchema | Self::WithoutThinking
+        )
+    }
+
+    /// Returns true when `model` is asked to think.
+    pub(crate) fn asks_to_think(self, model: &Model, refused: &Refused) -> bool {
+        model.thinking
+            && matches!(self, Self::All | Self::WithoutSchema)
+            && !refused.has(Optional::Thinking, model)
     }
 
     /// Returns what to try after a refusal; `None` when there is nothing to leave out.
@@ -90,12 +112,21 @@ impl Shown {
         model: &Model,
         messages: &[Message],
         has_schema: bool,
+        refused: &Refused,
     ) -> Option<Self> {
         let newest = newest(messages).is_some();
+        let thinking = || blocks(messages).filter(|block| matches!(block, Block::Thinking(_)));
         match self {
             Self::All if has_schema => Some(Self::WithoutSchema),
-            Self::All | Self::WithoutSchema => {
-                let thinks = blocks(messages).any(|block| matches!(block, Block::Thinking(_)));
+            // What it kept of its thinking may be what is refused: that goes first, and the switch the next time.
+            Self::All | Self::WithoutSchema
+                if self.asks_to_think(model, refused)
+                    && thinking().all(|block| refused.contains(model, block)) =>
+            {
+                Some(Self::WithoutThinking)
+            }
+            Self::All | Self::WithoutSchema | Self::WithoutThinking => {
+                let thinks = thinking().next().is_some();
                 (newest || thinks || (model.vision && has_pictures(messages))).then_some(Self::Bare)
             }
             Self::Bare => newest.then_some(Self::WithoutNewest),
@@ -193,7 +224,8 @@ impl Shown {
         };
         let left_out: Vec<&Block> = match self {
             Self::All => return,
-            Self::WithoutSchema => return refused.insert(schema_mark(model)),
+            Self::WithoutSchema => return refused.insert(part_mark(model, Optional::Schema)),
+            Self::WithoutThinking => return refused.insert(part_mark(model, Optional::Thinking)),
             // Which of them it was nobody says; without them all, the next request need not be refused first.
             Self::Bare => blocks(messages).filter(kept).collect(),
             Self::WithoutNewest => newest(messages).into_iter().collect(),
@@ -236,5 +268,7 @@ fn blocks(messages: &[Message]) -> impl Iterator<Item = &Block> {
 }
 
 fn has_pictures(messages: &[Message]) -> bool {
-    blocks(messages).any(|block| matches!(block, Block::Image { data: Some(_), .. }))
+    messages
+        .iter()
+        .any(|message| message.pictures().next().is_some())
 }

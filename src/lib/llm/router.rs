@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde_json::Value;
 use tokio::time::Instant as Clock;
 
-use super::reduce_request::Shown;
+use super::reduce_request::{Optional, Shown};
 use super::unavailable::{Cause, Unavailable};
 use super::{Client, Error, PATIENCE, Paid, Prompt, Purpose};
 use crate::config;
@@ -18,7 +18,6 @@ use crate::cost::{Kind, Outcome, Rates, Refusal, nano, usd};
 use crate::message::{Block, Message, Usage};
 use crate::provider;
 use crate::provider::{OnText, Request, Response};
-use crate::session::block_tokens;
 use crate::text;
 
 /// Within this a fallback is asked, whatever the one before it does: 30 s (specification §8), less what
@@ -242,7 +241,8 @@ impl Client {
             let next = match &answer {
                 Err(Error::Failed(provider::Error::Rejected { .. })) => {
                     let has_schema = self.schema(model, prompt, shown).is_some();
-                    shown.after_refusal(model, &prompt.messages, has_schema)
+                    let refused = &self.outages.refused;
+                    shown.after_refusal(model, &prompt.messages, has_schema, refused)
                 }
                 // Pictures alone can make a request larger than a server takes.
                 Err(Error::Failed(provider::Error::ContextOverflow { .. })) if shown.is_whole() => {
@@ -265,7 +265,7 @@ impl Client {
 
     /// Returns the schema that is sent.
     fn schema(&self, model: &Model, prompt: &Prompt, shown: Shown) -> Option<Arc<Value>> {
-        let is_taken = shown == Shown::All && !self.outages.refused.has_schema_of(model);
+        let is_taken = shown == Shown::All && !self.outages.refused.has(Optional::Schema, model);
         prompt.schema.clone().filter(|_| is_taken)
     }
 
@@ -295,7 +295,7 @@ impl Client {
             messages: shown.of(&prompt.messages, model, &self.outages.refused),
             cache: model.cache && shown.is_whole(),
             cache_ttl: model.cache_ttl,
-            thinking: model.thinking && shown.is_whole(),
+            thinking: shown.asks_to_think(model, &self.outages.refused),
             begin_within,
             schema: self.schema(model, prompt, shown),
         };
@@ -369,7 +369,7 @@ fn outgrows(prompt: &Prompt, model: &Model) -> bool {
     let blocks = prompt.messages.iter().flat_map(|message| &message.content);
     let sent = blocks.filter(|block| !matches!(block, Block::Image { .. } | Block::Thinking(_)));
     let system = prompt.system.iter();
-    let words: u64 = sent.map(block_tokens).sum::<u64>()
+    let words: u64 = sent.map(Block::tokens).sum::<u64>()
         + system
             .map(|block| text::estimate_tokens(&block.text))
             .sum::<u64>();
@@ -404,7 +404,7 @@ fn plausible(answer: Response, model: &Model, bytes: u64, max_tokens: u32) -> Re
     );
     let usage = Usage {
         input_tokens: bytes / 4,
-        output_tokens: answer.message.content.iter().map(block_tokens).sum(),
+        output_tokens: answer.message.tokens(),
         estimated: true,
         ..Usage::default()
     };
@@ -421,20 +421,8 @@ fn price(response: &Response, rates: Option<Rates>, bound: Option<i64>) -> Optio
 
 /// Returns the pictures that are sent as such.
 fn pictures(messages: &[Message]) -> impl Iterator<Item = usize> {
-    messages
-        .iter()
-        .flat_map(|message| &message.content)
-        .filter_map(|block| match block {
-            Block::Image {
-                data: Some(data), ..
-            } => Some(data.len()),
-            Block::Text { .. }
-            | Block::Context { .. }
-            | Block::Image { data: None, .. }
-            | Block::Thinking(_)
-            | Block::ToolCall(_)
-            | Block::ToolResult(_) => None,
-        })
+    let pictures = messages.iter().flat_map(Message::pictures);
+    pictures.map(|data| data.len())
 }
 
 fn picture_bytes(messages: &[Message]) -> usize {

@@ -23,6 +23,7 @@ pub use session_key::{KeyKind, SessionKey, own_name};
 
 use serde::{Deserialize, Serialize};
 
+use crate::text::estimate_tokens;
 use crate::trust::Provenance;
 
 /// Who speaks in a [`Message`]. System text is not a message: it is next to the list.
@@ -61,11 +62,27 @@ impl Message {
         texts.join("\n")
     }
 
+    /// Returns its estimated tokens.
+    pub fn tokens(&self) -> u64 {
+        self.content.iter().map(Block::tokens).sum()
+    }
+
+    /// Returns the pictures of which the bytes are there, in order.
+    pub fn pictures(&self) -> impl Iterator<Item = &Picture> {
+        self.content.iter().filter_map(|block| match block {
+            Block::Image { data, .. } => data.as_ref(),
+            _ => None,
+        })
+    }
+
     /// Returns the tool calls in this message, in order.
     pub fn tool_calls(&self) -> impl Iterator<Item = &ToolCall> {
         self.content.iter().filter_map(Block::tool_call)
     }
 }
+
+/// The tokens of a picture of a usual size (1568 pixels, Anthropic's vision guide).
+pub const USUAL_PICTURE_TOKENS: u64 = 1600;
 
 /// A piece of a message.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -117,6 +134,19 @@ impl Block {
         match self {
             Self::Text { text } => Some(text),
             _ => None,
+        }
+    }
+
+    /// Returns its estimated tokens.
+    pub fn tokens(&self) -> u64 {
+        match self {
+            Self::Text { text } | Self::Context { text } => estimate_tokens(text),
+            Self::Image { .. } => USUAL_PICTURE_TOKENS,
+            Self::Thinking(thinking) => estimate_tokens(&thinking.data.to_string()),
+            Self::ToolCall(call) => {
+                estimate_tokens(&call.name) + estimate_tokens(&call.input.to_string())
+            }
+            Self::ToolResult(result) => estimate_tokens(&result.text),
         }
     }
 

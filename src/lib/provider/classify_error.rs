@@ -15,7 +15,9 @@ use crate::text::json;
 /// `context_length_exceeded`, "reduce the length"; llama.cpp: "exceeds the available context size";
 /// Gemini: "input token count … exceeds the maximum number of tokens allowed"; Bedrock: "input is too
 /// long"; xAI: "maximum prompt length"; Mistral and vLLM: "maximum model length"; llama.cpp of a text for
-/// a vector: "input (… tokens) is too large to process. increase the physical batch size".
+/// a vector: "input (… tokens) is too large to process. increase the physical batch size"; Moonshot:
+/// "exceeded model token limit"; z.ai: "prompt exceeds max length", "prompt too long"; `SiliconFlow`: "more than
+/// max tokens allowed"; DashScope: "range of input length should be".
 const OVERFLOW_PHRASES: &[&str] = &[
     "prompt is too long",
     "context length",
@@ -31,11 +33,19 @@ const OVERFLOW_PHRASES: &[&str] = &[
     "maximum prompt length",
     "maximum model length",
     "physical batch size",
+    "model token limit",
+    "exceeds max length",
+    "prompt too long",
+    "more than max tokens allowed",
+    "range of input length",
 ];
+
+/// What OpenAI writes under 429 when one request is more than a whole minute's tokens: no waiting helps.
+const MORE_THAN_A_MINUTES: &[&str] = &["request too large", "tokens must be reduced"];
 
 /// Phrases by which a status means something else than usual, lower case; looked for in the server's
 /// message and in its types and codes.
-const EXCEPTIONS: [(&[u16], Class, &[&str]); 4] = [
+const EXCEPTIONS: [(&[u16], Class, &[&str]); 5] = [
     // OpenAI, Moonshot, Gemini's quota of the day; Anthropic's has the status 400.
     (
         &[400, 403, 429],
@@ -49,7 +59,7 @@ const EXCEPTIONS: [(&[u16], Class, &[&str]); 4] = [
             "insufficient balance",
         ],
     ),
-    // OpenRouter, OpenAI, Mistral.
+    // OpenRouter, OpenAI, Mistral; OpenAI of models that it has at another address alone, or takes tools for only there.
     (
         &[400, 403],
         Class::Missing,
@@ -58,6 +68,7 @@ const EXCEPTIONS: [(&[u16], Class, &[&str]); 4] = [
             "model_not_found",
             "invalid_model",
             "unknown model",
+            "v1/responses",
         ],
     ),
     // Gemini and xAI answer a wrong key, Gemini a forbidden country, with 400.
@@ -73,6 +84,8 @@ const EXCEPTIONS: [(&[u16], Class, &[&str]); 4] = [
     ),
     // OpenRouter: the text was refused, and not the key.
     (&[403], Class::Rejected, &["moderation", "flagged"]),
+    // Groq: the model wrote a call that is none. Nothing of the conversation is to blame.
+    (&[400], Class::Busy, &["tool_use_failed"]),
 ];
 
 /// The variants of [`Error`] that a status can mean.
@@ -207,6 +220,7 @@ impl ErrorBody {
             (_, 413) => Class::Overflow,
             // Some local servers answer 500 to a conversation that is too long.
             (_, 400 | 422 | 500) if has(OVERFLOW_PHRASES) => Class::Overflow,
+            (_, 429) if has(MORE_THAN_A_MINUTES) => Class::Overflow,
             (_, 408 | 409 | 425 | 429 | 500..=599) => Class::Busy,
             _ => Class::Rejected,
         }

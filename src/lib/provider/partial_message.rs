@@ -7,7 +7,9 @@ use uuid::Uuid;
 
 use super::wire::{input_object, is_blank, thinker};
 use super::{Request, Response};
-use crate::message::{Block, Message, RAW_INPUT, Role, StopReason, Thinking, ToolCall, Usage};
+use crate::message::{
+    Block, Message, RAW_INPUT, Role, StopReason, Thinking, ToolCall, USUAL_PICTURE_TOKENS, Usage,
+};
 use crate::text;
 use crate::text::estimate_tokens;
 
@@ -124,6 +126,13 @@ impl Received {
         }
     }
 
+    /// Makes it a pause without a word: the model wrote a call that its server could not read, and may not when it is asked
+    /// to go on. Its tokens count.
+    pub(super) fn make_void(&mut self) {
+        self.parts.clear();
+        self.stop = Some(StopReason::Pause);
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.parts.is_empty()
     }
@@ -193,7 +202,7 @@ impl Received {
             usage.estimated = true;
         }
         if usage.output_tokens == 0 && !message.content.is_empty() {
-            usage.output_tokens = estimate_output(&message);
+            usage.output_tokens = message.tokens();
             usage.estimated = true;
         }
         Response {
@@ -228,33 +237,13 @@ fn unique_id(id: &str, used: &mut HashSet<String>) -> String {
     id
 }
 
-/// Returns the estimated tokens of a request: its text, and for each picture what one of a usual size
-/// has (1568 pixels, Anthropic's vision guide).
+/// Returns the estimated tokens of a request: its text, and for each picture what one of a usual size has.
 fn estimate_input(request: &Request, body: &[u8]) -> u64 {
-    const PICTURE: u64 = 1600;
-    let blocks = request.messages.iter().flat_map(|message| &message.content);
-    let mut tokens = estimate_tokens(std::str::from_utf8(body).unwrap_or_default());
-    for block in blocks {
-        if let Block::Image {
-            data: Some(data), ..
-        } = block
-        {
-            tokens = tokens.saturating_sub(data.len() as u64 * 3 / 10) + PICTURE;
-        }
-    }
-    tokens
-}
-
-/// Returns the estimated tokens of an answer: its text, its thinking and the inputs of its calls.
-pub(super) fn estimate_output(message: &Message) -> u64 {
-    let parts = message.content.iter().map(|block| match block {
-        Block::Thinking(thinking) => estimate_tokens(&thinking.data.to_string()),
-        Block::ToolCall(call) => {
-            estimate_tokens(&call.name) + estimate_tokens(&call.input.to_string())
-        }
-        _ => 0,
-    });
-    estimate_tokens(&message.plain_text()) + parts.sum::<u64>()
+    let tokens = estimate_tokens(std::str::from_utf8(body).unwrap_or_default());
+    let pictures = request.messages.iter().flat_map(Message::pictures);
+    pictures.fold(tokens, |tokens, data| {
+        tokens.saturating_sub(data.len() as u64 * 3 / 10) + USUAL_PICTURE_TOKENS
+    })
 }
 
 #[cfg(test)]

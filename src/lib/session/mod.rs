@@ -11,6 +11,7 @@
 //! lock held while anything waits. A turn that panics loses only the copy in memory.
 
 mod answer_text;
+mod declined;
 mod event;
 mod expiry;
 mod index;
@@ -29,9 +30,7 @@ pub use expiry::Over;
 pub use index::{Entry as IndexEntry, Index};
 pub use prompt_trace::{Prompt, PromptBlock, PromptTier, Recollection};
 pub use snapshot::{Shortened, shortened};
-pub use state::{
-    Compacted, Entry, Heard, Position, Resume, SUMMARY_HEAD, State, Turn, block_tokens, cut_blocks,
-};
+pub use state::{Compacted, Entry, Heard, Position, Resume, SUMMARY_HEAD, State, Turn, cut_blocks};
 pub use transcript::{Session, session_of, view};
 pub use untrusted::{Exposure, addresses, names_address};
 pub use view::{

@@ -1,6 +1,6 @@
 //! Shortens tool results of earlier turns: unchanged, as an extract, or as a stub.
 
-use super::state::{State, block_tokens};
+use super::state::State;
 use crate::language::summary;
 use crate::message::{Block, ToolResult};
 use crate::text;
@@ -22,12 +22,12 @@ impl State {
         let mut left = (READABLE, GISTS);
         for entry in self.entries.iter_mut().rev() {
             for block in entry.message.content.iter_mut().rev() {
-                let before = block_tokens(block);
+                let before = block.tokens();
                 if let Block::ToolResult(result) = block {
                     shorten(result, &mut left);
                 }
                 if entry.seq <= self.counted_seq {
-                    let gone = before.saturating_sub(block_tokens(block));
+                    let gone = before.saturating_sub(block.tokens());
                     self.context_tokens = self.context_tokens.saturating_sub(gone);
                 }
             }

@@ -8,7 +8,6 @@ use serde::{Deserialize, Serialize};
 use super::event::{Compaction, Event, Head, Kind, Spoken, SummaryBy};
 use crate::message::{Block, Message, Role, StopReason, ToolCall, ToolResult, Trust, Usage};
 use crate::text;
-use crate::text::estimate_tokens;
 use crate::trust::Provenance;
 
 /// A session as it is after `last_seq`.
@@ -165,7 +164,7 @@ pub enum Resume {
 
 impl State {
     /// The version of snapshots; those of another are rebuilt from the transcript.
-    pub const VERSION: u32 = 4;
+    pub const VERSION: u32 = 5;
 
     /// Takes in one event that ends at `position`.
     pub fn apply(&mut self, event: &Event, position: Position) {
@@ -274,6 +273,9 @@ impl State {
                     .zip(spoken.cost_nano_usd)
                     .map(|(sum, more)| sum + more);
             }
+        }
+        if ends && spoken.stop == Some(StopReason::Refusal) {
+            self.leave_out_turn(seq);
         }
         if ends {
             self.shorten_results();
@@ -460,22 +462,7 @@ impl State {
 impl Entry {
     /// Returns its estimated tokens.
     pub fn tokens(&self) -> u64 {
-        self.message.content.iter().map(block_tokens).sum()
-    }
-}
-
-/// Returns the estimated tokens of a block.
-pub fn block_tokens(block: &Block) -> u64 {
-    /// A picture of a usual size (1568 pixels, Anthropic's vision guide).
-    const PICTURE: u64 = 1600;
-    match block {
-        Block::Text { text } | Block::Context { text } => estimate_tokens(text),
-        Block::Image { .. } => PICTURE,
-        Block::Thinking(thinking) => estimate_tokens(&thinking.data.to_string()),
-        Block::ToolCall(call) => {
-            estimate_tokens(&call.name) + estimate_tokens(&call.input.to_string())
-        }
-        Block::ToolResult(result) => estimate_tokens(&result.text),
+        self.message.tokens()
     }
 }
 

@@ -10,7 +10,7 @@ use crate::config::Thresholds;
 use crate::llm::Prompt;
 use crate::message::{Block, Message, Role, StopReason, ToolCall, ToolResult};
 use crate::provider::repair;
-use crate::session::{Kind, block_tokens, cut_blocks};
+use crate::session::{Kind, cut_blocks};
 
 /// Model calls of a flush (specification §11).
 const STEPS: usize = 8;
@@ -97,8 +97,7 @@ impl Running<'_> {
             return Some(state.messages_without_untrusted());
         }
         let tokens = |messages: &[Message]| -> u64 {
-            let blocks = messages.iter().flat_map(|message| &message.content);
-            blocks.map(block_tokens).sum::<u64>().max(1)
+            messages.iter().map(Message::tokens).sum::<u64>().max(1)
         };
         let whole = tokens(&state.messages_without_untrusted());
         let mut longest = LONGEST;

@@ -408,6 +408,19 @@ impl Reader<'_> {
             let what = "is off: `max_tokens` is less than 2048, and half of it would be for that";
             warnings.push(self.warning(&key("thinking"), what));
         }
+        let has_hour = entry.cache_ttl.contains(&Ttl::Hour) && entry.cache_control != Some(false);
+        if let Some([input, _, _, write]) = entry.cost_per_mtok.as_deref()
+            && has_hour
+            && matches!(
+                provider.kind,
+                ProviderType::Anthropic | ProviderType::Openai
+            )
+            && *write < *input * HOUR
+        {
+            let what = "has too low a price of a cache write: one that is kept for an hour costs twice the input, and \
+                        calls are booked for less than they cost";
+            warnings.push(self.warning(&key("cost_per_mtok"), what));
+        }
         if entry
             .compact_at
             .is_some_and(|tokens| (1..1000).contains(&tokens))
@@ -444,8 +457,12 @@ const RATES: &str = "expected [input, output, cache_read] or [input, output, cac
 const CACHE_TTL: &str = "expected three of \"5m\" and \"1h\", none longer than the one before it: tools and stable files, \
                          semi-stable files, the conversation";
 
+/// Times the price of input that a cache write of an hour costs (Anthropic's price page, 2025-11).
+const HOUR: f64 = 2.0;
+
 /// A missing write rate is the dearest known: Anthropic takes 1.25 × input to write a cache of five
-/// minutes, 2 × for one of an hour (its price page, 2025-11), the compatible servers take nothing beyond input.
+/// minutes, [`HOUR`] × for one of an hour; OpenAI 1.25 × from GPT-5.6 on (its guide "Prompt caching", read 2026-11), and
+/// servers that take nothing for it report no writes.
 fn four_rates(rates: &[f64], kind: ProviderType, longest: Ttl) -> Option<[f64; 4]> {
     let rates = match *rates {
         [input, output, read, write] => [input, output, read, write],
@@ -454,8 +471,8 @@ fn four_rates(rates: &[f64], kind: ProviderType, longest: Ttl) -> Option<[f64; 4
             output,
             read,
             match (kind, longest) {
-                (ProviderType::Anthropic, Ttl::Minutes5) => input * 1.25,
-                (ProviderType::Anthropic, Ttl::Hour) => input * 2.0,
+                (ProviderType::Anthropic | ProviderType::Openai, Ttl::Minutes5) => input * 1.25,
+                (ProviderType::Anthropic | ProviderType::Openai, Ttl::Hour) => input * HOUR,
                 _ => input,
             },
         ],

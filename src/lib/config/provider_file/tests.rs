@@ -127,6 +127,41 @@ fn a_cache_of_an_hour_is_written_at_twice_the_price() {
 }
 
 #[test]
+fn an_hour_that_is_priced_as_five_minutes_is_a_warning() {
+    let of = |kind: &str, settings: &str| {
+        let file = format!(
+            "type = \"{kind}\"\n[models.primary]\nmodel = \"m\"\ncost_per_mtok = {settings}"
+        );
+        let loaded = loaded(&[("a", file.as_str())], "").expect("load");
+        loaded
+            .warnings
+            .iter()
+            .map(ToString::to_string)
+            .collect::<Vec<_>>()
+    };
+    let hour = "cache_ttl = [\"1h\", \"5m\", \"5m\"]";
+    let told = of("anthropic", &format!("[3, 15, 0.3, 3.75]\n{hour}"));
+    assert!(
+        told.len() == 1
+            && told[0].contains("a.toml:4: `models.primary.cost_per_mtok` has too low a price"),
+        "{told:?}"
+    );
+    let none: [String; 0] = [];
+    for (kind, settings) in [
+        ("anthropic", format!("[3, 15, 0.3, 6]\n{hour}")),
+        ("anthropic", format!("[3, 15, 0.3]\n{hour}")),
+        (
+            "anthropic",
+            format!("[3, 15, 0.3, 3.75]\n{hour}\ncache_control = false"),
+        ),
+        ("anthropic", "[3, 15, 0.3, 3.75]".to_owned()),
+        ("gemini", format!("[3, 15, 0.3, 3]\n{hour}")),
+    ] {
+        assert_eq!(of(kind, &settings), none, "{kind} {settings}");
+    }
+}
+
+#[test]
 fn gemini_has_its_own_address_and_key() {
     let file = "type = \"gemini\"\n[models.primary]\nmodel = \"gemini-3-pro\"\ncost_per_mtok = [2, 12, 0.2]\n";
     let primary = models(&[("g", file)], "")
@@ -176,7 +211,8 @@ fn rates_are_three_or_four_numbers_none_negative() {
         rates("anthropic", "[4, 15, 0.3]"),
         Some([4.0, 15.0, 0.3, 5.0])
     );
-    assert_eq!(rates("openai", "[4, 15, 0.3]"), Some([4.0, 15.0, 0.3, 4.0]));
+    assert_eq!(rates("openai", "[4, 15, 0.3]"), Some([4.0, 15.0, 0.3, 5.0]));
+    assert_eq!(rates("gemini", "[4, 15, 0.3]"), Some([4.0, 15.0, 0.3, 4.0]));
     assert_eq!(rates("openai", "[1, 2, 3, 4]"), Some([1.0, 2.0, 3.0, 4.0]));
     for bad in [
         "[1, 2]",

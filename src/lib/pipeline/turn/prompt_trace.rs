@@ -5,9 +5,7 @@ use crate::clock;
 use crate::message::Block;
 use crate::pipeline::schedule::debounce::TurnInputs;
 use crate::provider::Tier;
-use crate::session::{
-    Entry, Kind, Prompt, PromptBlock, PromptTier, Recollection, Session, block_tokens,
-};
+use crate::session::{Entry, Kind, Prompt, PromptBlock, PromptTier, Recollection, Session};
 use crate::trust::Provenance;
 
 /// The parts of a message with their tokens, in order; those of one name are one.
@@ -20,7 +18,7 @@ impl Parts {
         if blocks.is_empty() {
             return;
         }
-        let tokens = blocks.iter().map(|(block, _)| block_tokens(block)).sum();
+        let tokens = blocks.iter().map(|(block, _)| block.tokens()).sum();
         match self.0.iter_mut().find(|part| part.name == name) {
             Some(part) => part.tokens += tokens,
             None => self.0.push(PromptBlock {

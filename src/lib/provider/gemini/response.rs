@@ -98,14 +98,12 @@ impl Candidate {
             "SAFETY" | "RECITATION" | "LANGUAGE" | "BLOCKLIST" | "PROHIBITED_CONTENT" | "SPII" => {
                 Some(StopReason::Refusal)
             }
-            // It meant to call and wrote nonsense; another time it may not.
             "MALFORMED_FUNCTION_CALL"
             | "UNEXPECTED_TOOL_CALL"
             | "TOO_MANY_TOOL_CALLS"
             | "MALFORMED_RESPONSE" => {
-                return Err(Fault::Nonsense(format!(
-                    "the model's tool call was malformed (finishReason {reason})"
-                )));
+                self.received.make_void();
+                return Ok(());
             }
             "MISSING_THOUGHT_SIGNATURE" => {
                 let body = ErrorBody::from_text(

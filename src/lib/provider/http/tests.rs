@@ -80,6 +80,28 @@ async fn statuses_become_typed_errors() {
             "",
             "The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).",
         ),
+        (
+            429,
+            "tokens",
+            "Request too large for gpt-4.1 in organization org-1 on tokens per min (TPM): Limit 30000, Requested 37313. The input or output tokens must be reduced in order to run successfully.",
+        ),
+        (
+            400,
+            "invalid_request_error",
+            "Invalid request: Your request exceeded model token limit: 262144",
+        ),
+        (400, "1261", "Prompt exceeds max length"),
+        (400, "1210", "prompt too long, please reduce it"),
+        (
+            400,
+            "",
+            "length of prompt_tokens (40000) must be less than max_seq_len: more than max tokens allowed",
+        ),
+        (
+            400,
+            "InvalidParameter",
+            "<400> InternalError.Algo.InvalidParameter: Range of input length should be [1, 129024]",
+        ),
     ] {
         let error = failure(reply(status, kind, words)).await;
         assert!(
@@ -193,6 +215,15 @@ async fn what_no_retry_helps_is_told_from_what_one_does() {
             400,
             openai("", "400", "x/y is not a valid model ID"),
             ("missing", false, None),
+        ),
+        (
+            400,
+            openai(
+                "invalid_request_error",
+                "tool_use_failed",
+                "Failed to call a function. Please adjust your prompt.",
+            ),
+            ("busy", true, None),
         ),
         (
             403,

@@ -14,7 +14,6 @@ mod words;
 
 use serde_json::{Value, json};
 
-use super::partial_message::estimate_output;
 use super::{BoxFuture, Error, OnText, Provider, Request, Response, ToolSpec};
 use crate::language::summary;
 use crate::language::summary::Sentence;
@@ -94,7 +93,7 @@ impl Provider for Offline {
             let message = Message::new(Role::Assistant, vec![block]);
             let usage = Usage {
                 input_tokens: estimate_input(request),
-                output_tokens: estimate_output(&message),
+                output_tokens: message.tokens(),
                 estimated: true,
                 ..Usage::default()
             };

@@ -8,7 +8,10 @@ mod response;
 mod think_tags;
 
 use std::borrow::Cow;
+use std::collections::HashMap;
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use super::api_key::Key;
@@ -25,6 +28,9 @@ pub(super) use response::Completion;
 /// it (its guide "Thought signatures", read 2026-11).
 const EXTRA_CONTENT: &str = "extra_content";
 
+/// The field that asks for thinking.
+const EFFORT: &str = "reasoning_effort";
+
 /// What is between texts that are joined into one.
 const BETWEEN: &str = "\n\n";
 
@@ -33,6 +39,9 @@ const BETWEEN: &str = "\n\n";
 pub struct OpenAi {
     endpoint: Endpoint,
     dialect: Dialect,
+    /// The dialects of models that refused a request in that of the server, by the vendor's id. In memory only: after a
+    /// restart the vendor may think otherwise.
+    learned: Arc<Mutex<HashMap<String, Dialect>>>,
 }
 
 /// Where servers differ in what they take.
@@ -62,6 +71,9 @@ pub(super) const PLAIN: Dialect = Dialect {
 pub enum EffortField {
     /// `reasoning_effort`: OpenAI, and most that are compatible.
     ReasoningEffort,
+    /// `reasoning_effort`, which is `none` whatever is asked for: of OpenAI's models from GPT-5.5 on, those that take tools
+    /// here at all take them only so.
+    None,
     /// `reasoning: {enabled}`: OpenRouter, which finds the form for each model itself.
     Reasoning,
 }
@@ -106,6 +118,20 @@ pub enum LimitField {
     MaxCompletionTokens,
 }
 
+impl Dialect {
+    /// Returns the dialect that a refusal in these words asks for; `None` when it asks for no other.
+    fn after_refusal(self, words: &str) -> Option<Self> {
+        let mut wanted = self;
+        if words.contains("max_completion_tokens") {
+            wanted.limit = LimitField::MaxCompletionTokens;
+        }
+        if self.effort == EffortField::ReasoningEffort && words.contains(EFFORT) {
+            wanted.effort = EffortField::None;
+        }
+        (wanted != self).then_some(wanted)
+    }
+}
+
 impl OpenAi {
     /// Returns a provider that posts to `{base_url}/chat/completions`. A `base_url` without a path
     /// gets `/v1`, where nearly all servers have it (Ollama and llama-server are configured by host
@@ -114,8 +140,11 @@ impl OpenAi {
     pub fn new(client: reqwest::Client, base_url: &str, key: impl Into<Key>) -> Self {
         let endpoint = endpoint(client, base_url, "chat/completions", key.into());
         let host = endpoint.host_name();
-        let own = host == "api.openai.com";
-        let limit = if own {
+        let is_own = host == "api.openai.com"
+            || [".api.openai.com", ".openai.azure.com"]
+                .iter()
+                .any(|domain| host.ends_with(domain));
+        let limit = if is_own {
             LimitField::MaxCompletionTokens
         } else {
             LimitField::MaxTokens
@@ -136,7 +165,45 @@ impl OpenAi {
             cache,
             ids,
         };
-        Self { endpoint, dialect }
+        Self {
+            endpoint,
+            dialect,
+            learned: Arc::default(),
+        }
+    }
+
+    /// Makes an attempt, and another at once when the model refuses a field by name and wants another in its place.
+    async fn attempt(&self, request: &Request, on_text: OnText<'_>) -> Result<Response, Error> {
+        let known = self.learned.lock().get(&request.model).copied();
+        let mut dialect = known.unwrap_or(self.dialect);
+        let mut before = None;
+        loop {
+            let body = body(request, dialect);
+            let answer = self
+                .endpoint
+                .complete::<Completion>(request, &body, on_text)
+                .await;
+            let error = match answer {
+                Ok(response) => {
+                    if dialect != self.dialect {
+                        let model = request.model.clone();
+                        self.learned.lock().insert(model, dialect);
+                    }
+                    return Ok(response);
+                }
+                Err(error) => error,
+            };
+            let (Error::Rejected { message, .. } | Error::Missing { message, .. }) = &error else {
+                return Err(error);
+            };
+            let Some(wanted) = dialect.after_refusal(message) else {
+                // That `none` is refused, too, says less than why it was sent.
+                let is_about_effort = message.contains(EFFORT);
+                return Err(before.filter(|_| is_about_effort).unwrap_or(error));
+            };
+            tracing::warn!(model = request.model, %error, "retrying the refused request with another field");
+            (dialect, before) = (wanted, Some(error));
+        }
     }
 }
 
@@ -155,12 +222,7 @@ impl Provider for OpenAi {
         request: &'a Request,
         on_text: OnText<'a>,
     ) -> BoxFuture<'a, Result<Response, Error>> {
-        Box::pin(async move {
-            let body = body(request, self.dialect);
-            self.endpoint
-                .complete::<Completion>(request, &body, on_text)
-                .await
-        })
+        Box::pin(self.attempt(request, on_text))
     }
 }
 
@@ -197,11 +259,13 @@ pub fn body(request: &Request, dialect: Dialect) -> Json<'_> {
         ("stream", true.into()),
         ("stream_options", json!({"include_usage": true}).into()),
     ]);
-    if request.thinking {
-        match dialect.effort {
-            EffortField::ReasoningEffort => body.add("reasoning_effort", "medium"),
-            EffortField::Reasoning => body.add("reasoning", json!({"enabled": true})),
+    match dialect.effort {
+        EffortField::None => body.add(EFFORT, "none"),
+        EffortField::ReasoningEffort if request.thinking => body.add(EFFORT, "medium"),
+        EffortField::Reasoning if request.thinking => {
+            body.add("reasoning", json!({"enabled": true}));
         }
+        EffortField::ReasoningEffort | EffortField::Reasoning => {}
     }
     let is_claude = request.model.starts_with("anthropic/");
     if request.cache && is_claude && dialect.cache == CacheField::CacheControl {

@@ -15,6 +15,10 @@ use super::think_tags::ThinkTags;
 /// The text has an index of its own; calls are counted apart from it.
 const TEXT: u64 = 0;
 
+/// How Groq reports, in an answer or instead of one, that the model wrote a call which is none (its guide "Tool Use", read
+/// 2026-11).
+const BAD_CALL: &str = "tool_use_failed";
+
 /// An answer while it comes in.
 #[derive(Debug, Default)]
 pub(in crate::provider) struct Completion {
@@ -38,6 +42,12 @@ impl Completion {
     }
 
     fn take(&mut self, value: &Value, on_text: OnText<'_>) -> Result<(), Fault> {
+        if value["error"]["code"] == BAD_CALL {
+            self.think_tags = ThinkTags::default();
+            self.received.make_void();
+            self.received.ended = true;
+            return Ok(());
+        }
         if !value["error"].is_null() || value["object"] == "error" {
             return Err(reported(value));
         }
@@ -59,9 +69,6 @@ impl Completion {
         for call in message["tool_calls"].as_array().into_iter().flatten() {
             self.take_call(call);
         }
-        if message["function_call"].is_object() {
-            self.take_function(0, "", &message["function_call"]);
-        }
         match choice["finish_reason"].as_str() {
             None | Some("") => {}
             Some("length") => self.received.stop = Some(StopReason::MaxTokens),
@@ -71,7 +78,7 @@ impl Completion {
                     "the server gave up (finish_reason error)".to_owned(),
                 ));
             }
-            // stop, tool_calls, function_call and inventions: servers mix them up, the calls decide.
+            // stop, tool_calls and inventions: servers mix them up, the calls decide.
             Some(_) => self.received.stop = Some(StopReason::EndTurn),
         }
         if self.received.stop.is_some() {
@@ -165,7 +172,7 @@ impl Answer for Completion {
 
     fn whole(&mut self, value: &Value, on_text: OnText<'_>) -> Result<(), Fault> {
         self.take(value, on_text)?;
-        if !value["choices"][0].is_object() {
+        if !self.received.ended && !value["choices"][0].is_object() {
             return Err(Fault::Nonsense("the answer has no choices".to_owned()));
         }
         self.end_text(on_text);

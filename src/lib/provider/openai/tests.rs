@@ -352,6 +352,15 @@ fn v1_is_added_only_to_an_address_without_path() {
 fn openai_itself_gets_the_new_name_of_the_limit() {
     for (base, limit) in [
         ("https://api.openai.com/v1", LimitField::MaxCompletionTokens),
+        (
+            "https://eu.api.openai.com/v1",
+            LimitField::MaxCompletionTokens,
+        ),
+        (
+            "https://name.openai.azure.com/openai/v1",
+            LimitField::MaxCompletionTokens,
+        ),
+        ("https://notapi.openai.com/v1", LimitField::MaxTokens),
         ("https://api.openai.com.example/v1", LimitField::MaxTokens),
         ("http://127.0.0.1:1", LimitField::MaxTokens),
     ] {
@@ -373,6 +382,87 @@ fn openai_itself_gets_the_new_name_of_the_limit() {
         (&sent["max_completion_tokens"], &sent["max_tokens"]),
         (&json!(1024), &Value::Null)
     );
+}
+
+const NO_TOOLS_WITH_EFFORT: &str = "Function tools with reasoning_effort are not supported for gpt-5.6-terra in \
+    /v1/chat/completions. To use function tools, use /v1/responses or set reasoning_effort to 'none'.";
+
+#[tokio::test]
+async fn what_a_model_refuses_by_name_is_sent_as_it_wants_from_then_on() {
+    let refusal = |words: &str| {
+        let error =
+            json!({"message": words, "type": "invalid_request_error", "param": null, "code": null});
+        Reply::json(400, &json!({"error": error}))
+    };
+    let effort = refusal(NO_TOOLS_WITH_EFFORT);
+    let limit = refusal(
+        "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.",
+    );
+    let new = "max_completion_tokens";
+    for (refusals, thinking, expected) in [
+        (vec![effort.clone()], false, ("max_tokens", json!("none"))),
+        (vec![effort.clone()], true, ("max_tokens", json!("none"))),
+        (vec![limit.clone()], true, (new, json!("medium"))),
+        (vec![limit, effort], false, (new, json!("none"))),
+    ] {
+        let answers = [Reply::events(HELLO), Reply::events(HELLO)];
+        let server = Server::start(refusals.iter().cloned().chain(answers)).await;
+        let provider = provider(&server);
+        let mut asked = request(vec![user("hi")]);
+        (asked.tools, asked.thinking) = (tools(), thinking);
+        for calls in 1..=2 {
+            let (answer, _) = attempt(&provider, &asked).await;
+            assert!(answer.is_ok(), "{answer:?}");
+            let sent = server.requests();
+            assert_eq!(sent.len(), refusals.len() + calls);
+            let last: Value = serde_json::from_str(&sent[sent.len() - 1].body).unwrap();
+            let (limit, effort) = &expected;
+            assert_eq!(
+                (&last[limit], &last["reasoning_effort"]),
+                (&json!(1024), effort)
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_model_that_takes_tools_elsewhere_alone_is_missing_here() {
+    let refusal = |words: &str| Reply::json(400, &json!({"error": {"message": words}}));
+    let no_none = "Unsupported value: 'reasoning_effort' does not support 'none' with this model. Supported values are: 'low', 'medium', and 'high'.";
+    let server = Server::start([refusal(NO_TOOLS_WITH_EFFORT), refusal(no_none)]).await;
+    let mut asked = request(vec![user("hi")]);
+    asked.tools = tools();
+    let error = attempt(&provider(&server), &asked).await.0.unwrap_err();
+    assert!(
+        matches!(&error, Error::Missing { status: 400, message, .. } if message == NO_TOOLS_WITH_EFFORT),
+        "{error}"
+    );
+    assert_eq!(server.requests().len(), 2);
+}
+
+#[tokio::test]
+async fn a_call_that_the_server_could_not_read_is_a_pause() {
+    let error = json!({"error": {"message": "Failed to call a function. Please adjust your prompt. See 'failed_generation' for more details.",
+        "type": "invalid_request_error", "code": "tool_use_failed", "failed_generation": "<function=exec"}});
+    let after = |words: &str| {
+        let piece = json!({"choices": [{"delta": {"content": words}}]});
+        Reply::events(&format!("data: {piece}\n\ndata: {error}\n\n"))
+    };
+    for reply in [
+        after("I look."),
+        after("<thi"),
+        Reply::events(&format!("data: {error}\n\n")),
+        Reply::json(200, &error),
+    ] {
+        let response = answer(reply).await.unwrap();
+        assert_eq!(
+            (response.message.content, response.stop),
+            (Vec::new(), StopReason::Pause)
+        );
+        assert!(response.usage.estimated);
+    }
+    // As a status nothing of the conversation is to blame either.
+    assert!(failure(Reply::json(400, &error)).await.retryable());
 }
 
 #[test]

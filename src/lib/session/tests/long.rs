@@ -1,6 +1,7 @@
 //! Conversations of years: successive files, content that is no longer sent, and reading meanwhile.
 
 use super::*;
+use crate::message::Message;
 
 fn compaction(kept_from: u64) -> Kind {
     Kind::Compaction(Compaction {
@@ -471,4 +472,42 @@ async fn the_files_of_a_session_are_known_by_name_unless_a_kill_or_a_hand_came_b
     let archived = transcript::files(&sessions.join("archive"), &id).expect("files");
     assert_eq!(archived, files);
     assert_eq!(transcript::all_files(&sessions).expect("files").len(), 0);
+}
+
+#[tokio::test]
+async fn what_the_vendor_declined_to_answer_is_shown_to_no_model_again() {
+    let refused = |stop| {
+        Kind::Message(Spoken {
+            stop: Some(stop),
+            ..Spoken::new(Role::Assistant, vec![Block::text("No.")], "r")
+        })
+    };
+    let turn = |stop| {
+        vec![
+            user("a"),
+            assistant(&[]),
+            user("b"),
+            assistant(&["1"]),
+            began("1"),
+            ended("1"),
+            refused(stop),
+        ]
+    };
+    let answered = after(turn(StopReason::EndTurn)).await.messages();
+    let state = after(turn(StopReason::Refusal)).await;
+    let shown = state.messages();
+    assert_eq!(shown[..2], answered[..2], "the turn before stays");
+    assert_eq!(shown[5..], answered[5..], "and so do the last words");
+    let left_out = "⟦left out: the model's vendor declined to answer this⟧";
+    assert_eq!(
+        shown[2],
+        Message::new(Role::User, vec![Block::context(left_out)])
+    );
+    let calls: Vec<Block> = answered[3].content[1..].to_vec();
+    assert_eq!(shown[3], Message::new(Role::Assistant, calls));
+    let [Block::ToolResult(result)] = &shown[4].content[..] else {
+        panic!("{:?}", shown[4])
+    };
+    assert_eq!((result.id.as_str(), result.text.as_str()), ("1", left_out));
+    assert_eq!(state.resume("b"), Resume::Answered);
 }

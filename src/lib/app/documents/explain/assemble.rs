@@ -9,7 +9,7 @@ use crate::jobs;
 use crate::message::{Envelope, Role, Usage};
 use crate::queue;
 use crate::queue::{Asking, KEEP, Suspended, Traced};
-use crate::session::{Event, Kind, PromptBlock, PromptTier, Spoken, block_tokens, cut_blocks};
+use crate::session::{Event, Kind, PromptBlock, PromptTier, Spoken, cut_blocks};
 use crate::text;
 
 /// Characters of a message and of an answer.
@@ -288,7 +288,7 @@ pub(super) fn sent(events: &[Event]) -> Vec<PromptBlock> {
         let mut message = whole.clone();
         cut_blocks(&mut message, longest);
         for (block, whole) in message.content.iter().zip(&whole.content) {
-            let lost = block_tokens(whole).saturating_sub(block_tokens(block));
+            let lost = whole.tokens().saturating_sub(block.tokens());
             let parts = blocks.iter_mut();
             let longest = parts
                 .filter(|part| part.tier == PromptTier::Message)
