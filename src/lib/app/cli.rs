@@ -364,6 +364,15 @@ pub fn must_be_there(home: &Home) -> Result<(), Failure> {
         return must_be_whole(home);
     }
     let called = home.instance().map(|name| format!(" called {name}"));
+    if let Some(user) = home.system_user() {
+        let name = nix::unistd::User::from_uid(user.into()).ok().flatten();
+        let name = name.map_or_else(|| user.to_string(), |user| user.name);
+        let message = format!("the agent of this machine is the user {name}'s");
+        return Err(Failure::not_permitted(message).hint(format!(
+            "sudo -u {name} before the command; for an agent of your own: {}",
+            command("agent-daemon", "init")
+        )));
+    }
     let message = format!(
         "there is no agent{}: neither {} nor {} exists",
         called.unwrap_or_default(),

@@ -88,6 +88,13 @@ impl Home {
         Ok(home)
     }
 
+    /// Returns the user whom the system's agent of this name belongs to, for a home that nobody named and another user.
+    pub fn system_user(&self) -> Option<u32> {
+        let is_named = self.config_is_named || self.state == self.config_dir.join("state");
+        let dir = Path::new(VAR_LIB).join(format!("agent{}", self.suffix));
+        another_owner(&dir, nix::unistd::geteuid().as_raw()).filter(|_| !is_named)
+    }
+
     /// Everything under one directory.
     fn under(dir: &Path, credentials: Option<PathBuf>) -> Self {
         Self {
@@ -474,6 +481,12 @@ fn suffixed_once(dir: &Path, suffix: &str) -> Result<PathBuf, Error> {
     } else {
         suffixed(dir, suffix)
     }
+}
+
+/// Returns who owns the directory, if it is there and neither root's nor the user's.
+fn another_owner(dir: &Path, user: u32) -> Option<u32> {
+    let meta = std::fs::symlink_metadata(dir).ok()?;
+    (meta.is_dir() && meta.uid() != 0 && meta.uid() != user).then(|| meta.uid())
 }
 
 /// Returns whether the directory is there and the user's own. Never for root: there it could be

@@ -135,6 +135,15 @@ fn the_system_agents_directory_is_its_users_alone() {
         ],
         [true, false, false]
     );
+    let other = |path: &Path, than| another_owner(path, than);
+    assert_eq!(
+        [
+            other(dir.path(), user),
+            other(dir.path(), user + 1),
+            other(&file, user + 1)
+        ],
+        [None, Some(user), None]
+    );
     assert_eq!(
         [
             of(&file, user),
