@@ -118,7 +118,8 @@ pub fn named(
     if person.ids.is_empty() && all.iter().any(|fact| fact.scope.to_string() == own_scope) {
         person.ids.push(name.to_owned());
     }
-    let by_id = person.ids.iter().any(|id| id == name);
+    let given = Address::parse(name).map(|id| id.to_string());
+    let by_id = given.is_some_and(|given| person.ids.contains(&given));
     if is_person || is_known || !person.ids.is_empty() {
         person.names.push(as_name(name.trim_start_matches('@')));
         spread(&all, &mut person);
@@ -127,8 +128,10 @@ pub fn named(
     if by_id {
         // Only what is theirs by id is certainly theirs.
         person.names.retain(|name| !others.share(name));
-    } else if let Some(unclear) = others.confused_with(&person.names) {
-        return Ok(unclear);
+    } else if let Some((message, mut choices)) = others.confused_with(&person.names) {
+        let own = all.iter().filter(|fact| is_called(fact));
+        choices.extend(own.take(MAX_NAMED).map(choice));
+        return Ok(Named::Unclear(message, choices));
     }
     let fact = facts::find(&path, name, None)?;
     let is_nobody = person.names.is_empty() && person.ids.is_empty();
@@ -186,21 +189,22 @@ impl Others {
     }
 
     /// Returns whom else one of `names` may mean; `None` when it is nobody else's.
-    fn confused_with(&self, names: &[String]) -> Option<Named> {
+    fn confused_with(&self, names: &[String]) -> Option<(String, Vec<(String, String)>)> {
         for name in names {
             if self.owners.iter().any(|other| text::has_word(other, name)) {
                 let message = format!(
                     "the owner is called `{name}`, too; give an id, a fuller name, or facts by their numbers"
                 );
-                return Some(Named::Unclear(message, Vec::new()));
+                return Some((message, Vec::new()));
             }
             let same = |one: &&Contact| text::has_word(&called(one), name);
             let others: Vec<&Contact> = self.contacts.iter().filter(same).collect();
             if !others.is_empty() {
-                let message =
-                    format!("others are called `{name}`, too; give an id or a fuller name");
+                let message = format!(
+                    "others are called `{name}`, too; give an id, a fuller name, or facts by their numbers"
+                );
                 let choice = |one: &&Contact| (one.id.to_string(), one.name.clone());
-                return Some(Named::Unclear(message, others.iter().map(choice).collect()));
+                return Some((message, others.iter().map(choice).collect()));
             }
         }
         None
@@ -317,6 +321,7 @@ mod tests {
         assert_eq!(meant(&home, "RITA"), person(&["rita", "rita_u"], &["1002"]));
         assert_eq!(meant(&home, "@rita_u"), meant(&home, "Rita"));
         // By the id they are forgotten, and nobody who is called so, too.
+        assert_eq!(meant(&home, "telegram:55"), meant(&home, "55"));
         assert_eq!(meant(&home, "55"), person(&["55", "eve_u"], &["55"]));
         assert_eq!(
             meant(&home, "77"),
@@ -332,11 +337,11 @@ mod tests {
             ("user", "that is the owner, whom the agent cannot forget"),
             (
                 "dora",
-                "the owner is called `dora`, too; give an id, a fuller name, or facts by their numbers",
+                "the owner is called `dora`, too; give an id, a fuller name, or facts by their numbers:\n#2 Dora birthday: 5 May",
             ),
             (
                 "Eve",
-                "others are called `eve`, too; give an id or a fuller name:\n66 Eve Adams",
+                "others are called `eve`, too; give an id, a fuller name, or facts by their numbers:\n66 Eve Adams",
             ),
             ("al", "`al` may be several people; give an id:\n3 Al\n4 Al"),
             (

@@ -40,6 +40,10 @@ mod tests {
             "# Recipe\n\nBoil it.\n\n# Plan\n\nEat it.",
             "Write:\n```json\n{\"kind\": \"Pod\", \"spec\": [1]}\n```",
             r#"{"kind": "Deployment"}"#,
+            "- [ ] milk\n- [ ] eggs",
+            "Write `let x = [];` and `tags: []`.",
+            "# Remember\n\nBuy milk.",
+            "# Send\n\nTo whom?",
         ] {
             check(words, words);
         }

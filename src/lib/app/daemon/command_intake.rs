@@ -157,7 +157,13 @@ impl Lines {
             }
             if ends {
                 if !self.dropping && !self.rest.is_empty() {
-                    whole.extend(objects(std::mem::take(&mut self.rest)));
+                    let line = std::mem::take(&mut self.rest);
+                    // A longer one may be torn, and is refused as a whole.
+                    if line.len() < fifo::MAX_LINE {
+                        whole.extend(objects(line));
+                    } else {
+                        whole.push(line);
+                    }
                 }
                 self.rest.clear();
                 self.dropping = false;

@@ -84,10 +84,12 @@ pub(super) fn result(
         }
     }
     match documents::reply(home, id)? {
-        Some(reply) if reply.is_final() => match delivered(home, reply, Some(Instant::now())) {
-            Some(reply) => print(&reply, json),
-            None => Err(Failure::try_again(format!("{id} is not delivered yet"))
-                .hint(cli::command("agent-send", &format!("--result {id} --wait")))),
+        Some(reply) if reply.is_final() => match delivered(home, reply, None) {
+            Ended::Answered(reply, _) => print(&reply, json),
+            Ended::TimedOut | Ended::Interrupted => {
+                Err(Failure::try_again(format!("{id} is not delivered yet"))
+                    .hint(cli::command("agent-send", &format!("--result {id} --wait"))))
+            }
         },
         Some(reply) => {
             if json {
@@ -144,13 +146,15 @@ impl Waiting {
             person: !json && std::io::stdin().is_terminal() && std::io::stderr().is_terminal(),
             ..Show::default()
         };
-        let ended = wait(context.home, id, Some(limit), show, &self.tell, &self.news)?;
+        let mut ended = wait(context.home, id, Some(limit), show, &self.tell, &self.news)?;
+        let mut lacks = "no reply";
+        if let Ended::Answered(reply, false) = ended {
+            lacks = "not delivered";
+            ended = delivered(context.home, *reply, until.map(|until| (until, &self.news)));
+        }
         drop(self);
         match ended {
-            Ended::Answered(reply, false) => match delivered(context.home, *reply, until) {
-                Some(reply) => print(&reply, json),
-                None => Ok(timed_out(context, id, "not delivered", limit)),
-            },
+            Ended::Answered(reply, false) => print(&reply, json),
             Ended::Answered(_, true) => Ok(Exit::Ok),
             Ended::Interrupted => {
                 tell_that_it_goes_on(context, id);
@@ -158,7 +162,7 @@ impl Waiting {
                 let _ = nix::sys::signal::raise(Signal::SIGINT);
                 Ok(Exit::TryAgain)
             }
-            Ended::TimedOut => Ok(timed_out(context, id, "no reply", limit)),
+            Ended::TimedOut => Ok(timed_out(context, id, lacks, limit)),
         }
     }
 }
@@ -188,11 +192,12 @@ fn is_raw(trace: &Trace) -> bool {
     )
 }
 
-/// Waits until words that no run wrote (`--raw`) have arrived: their answer is final as soon as they are stored. Returns the
-/// answer, an error when they were given up; `None` when neither is so by `until`.
-fn delivered(home: &Home, reply: Reply, until: Option<Instant>) -> Option<Reply> {
+/// Waits until words that no run wrote (`--raw`) have arrived: their answer is final as soon as they are stored. Its error says
+/// that they were given up. `wait` is until when, and what tells of Ctrl-C; without it this looks once.
+fn delivered(home: &Home, reply: Reply, wait: Option<(Instant, &Receiver<News>)>) -> Ended {
+    let answered = |reply: Reply| Ended::Answered(Box::new(reply), false);
     if reply.run_id.is_some() || reply.status != Status::Done {
-        return Some(reply);
+        return answered(reply);
     }
     loop {
         // Who may not read the queue is told what the answer says.
@@ -202,15 +207,17 @@ fn delivered(home: &Home, reply: Reply, until: Option<Instant>) -> Option<Reply>
         if let Some(dead) = parts.iter().find(|part| part.state == "dead") {
             let why = dead.reason.as_deref().unwrap_or("it was given up");
             let reason = format!("the message is a dead letter: {why}");
-            return Some(Reply::error(&reply.id, reason));
+            return answered(Reply::error(&reply.id, reason));
         }
         if parts.iter().all(|part| part.state == "sent") {
-            return Some(reply);
+            return answered(reply);
         }
-        if until.is_some_and(|until| Instant::now() >= until) {
-            return None;
+        let Some((_, news)) = wait.filter(|(until, _)| Instant::now() < *until) else {
+            return Ended::TimedOut;
+        };
+        if news.recv_timeout(SHOW) == Ok(News::Interrupt) {
+            return Ended::Interrupted;
         }
-        std::thread::sleep(SHOW);
     }
 }
 

@@ -167,6 +167,10 @@ mod tests {
         assert_eq!(again(&home), ["user birthday 4 May", "user likes tea"]);
         rename("memory/about.md", "memory/zoo.md");
         assert_eq!(again(&home), ["user birthday 4 May", "user likes tea"]);
+        // Cut from one note and put into another, which is read before it.
+        put_at(&home, "memory/zoo.md", "- Likes: tea\n", 150);
+        put_at(&home, "memory/aaa.md", "- Birthday: 3 May\n", 150);
+        assert_eq!(again(&home), ["user birthday 4 May", "user likes tea"]);
     }
 
     #[test]

@@ -78,7 +78,7 @@ pub(crate) const ROWS: &str = "rows 6";
 /// Returns the rules by which files become rows. A change of them rebuilds the index.
 pub(crate) fn rules() -> String {
     format!(
-        "chunk {CHUNK}/{OVERLAP}, words {}, totals 2, heads 2, {ROWS}",
+        "chunk {CHUNK}/{OVERLAP}, words {}, totals 2, heads 3, {ROWS}",
         tokenize::VERSION
     )
 }

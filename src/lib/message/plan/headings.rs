@@ -85,6 +85,20 @@ pub(super) fn sections(text: &str) -> Option<Vec<Section<'_>>> {
     Some(sections.collect())
 }
 
+/// Returns true when a line of a text is the heading of a task as tasks are written: nobody heads words so.
+pub(super) fn has_plain_one(text: &str) -> bool {
+    let is_one = |line: &str| {
+        let mut words = line
+            .strip_prefix("# ")
+            .unwrap_or_default()
+            .split_whitespace();
+        let kind = words.next().unwrap_or_default();
+        let kind = kind.trim_matches(['«', '»', '`', '*']);
+        KINDS.contains(&kind) && words.count() <= 1
+    };
+    lines(text).any(|(_, line)| is_one(line))
+}
+
 /// Returns what is left for people of a text in which headings stand for tasks: what is before the first, and below
 /// those of `send`. `None` when there are none.
 pub(super) fn public(text: &str) -> Option<String> {

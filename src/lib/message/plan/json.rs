@@ -103,6 +103,12 @@ pub(super) fn names_a_kind(text: &str) -> bool {
     kinds(text).next().is_some()
 }
 
+/// Returns true for a plan without tasks, and nothing beside it.
+pub(super) fn is_silence(text: &str) -> bool {
+    let written = text.split_whitespace().collect::<String>();
+    written == "[]" || written == "{\"plan\":[]}"
+}
+
 /// Returns true when a text names one of `kinds` as the kind of something.
 pub(super) fn names_one_of(kinds: &[&str], text: &str) -> bool {
     self::kinds(text).any(|rest| {

@@ -22,19 +22,17 @@ pub fn words(answers: &[&str]) -> Option<String> {
 }
 
 /// Returns what an answer said to the chat, if it is a plan or was meant as one; `None` for words, such as those of an agent
-/// that makes no plans.
+/// that makes no plans: a list of its own, or a heading, is none.
 pub fn said(answer: &str) -> Option<String> {
     let text = unfenced(answer.trim());
+    let is_meant = json::is_silence(text)
+        || json::names_one_of(&headings::KINDS, text)
+        || headings::has_plain_one(text);
     match read(answer) {
-        Reading::Plan(plan) => (!text.is_empty()).then(|| plan.said()),
+        _ if !is_meant => None,
+        Reading::Plan(plan) => Some(plan.said()),
         Reading::Prose(_) => None,
-        Reading::Broken(_) => {
-            let of_ours = |kind: &str| headings::KINDS.contains(&kind);
-            let sections = headings::sections(text).unwrap_or_default();
-            let is_meant = json::names_one_of(&headings::KINDS, text)
-                || sections.iter().any(|section| of_ours(&section.kind));
-            is_meant.then(|| words(&[answer]).unwrap_or_default())
-        }
+        Reading::Broken(_) => Some(words(&[answer]).unwrap_or_default()),
     }
 }
 

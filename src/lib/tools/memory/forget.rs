@@ -108,7 +108,6 @@ fn forget_one(needs: &Needs, fact: Box<Fact>) -> Result<String, String> {
     }
 }
 
-/// Removes an item, so that an undo of the run brings it back.
 /// Keeps the item `id` as it is, so that an undo brings it back: it becomes `new`, or is removed.
 pub(super) fn record_item(
     needs: &Needs,
@@ -137,6 +136,7 @@ pub(super) fn record_item(
     Ok((target, old))
 }
 
+/// Removes an item, so that an undo of the run brings it back.
 fn remove_item(needs: &Needs, context: &Context, id: &str) -> Result<String, String> {
     if !context.viewer.may_see(&Scope::Owner) {
         return Err(items::Error::Unknown(visible(id)).to_string());

@@ -92,6 +92,7 @@ fn keep_key(setup: &Setup<'_>) -> Result<(), Stop> {
         let keys = Keys::open(&setup.home, &setup.env)?;
         let secret = Secret::new(key.to_string_lossy().into_owned());
         keys.store().put_key(provider, &secret)?;
+        tell_to_reload(&setup.home, lock::holder(&setup.home.lock())?);
     }
     Ok(())
 }

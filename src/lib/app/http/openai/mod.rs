@@ -240,7 +240,11 @@ fn said(messages: &[Value]) -> Result<Said, ApiError> {
         let role = role(message).unwrap_or_default();
         if ["user", "assistant"].contains(&role.as_str()) {
             // Files of earlier messages were read when those were sent.
-            let text = content(message, Some(&mut Vec::new())).unwrap_or_default();
+            let mut text = content(message, Some(&mut Vec::new())).unwrap_or_default();
+            if role == "user" {
+                // As it was taken in then.
+                text = inserted::parted(&text).typed;
+            }
             said.before.push(Earlier { role, text });
         }
     }

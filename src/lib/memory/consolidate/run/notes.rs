@@ -49,13 +49,20 @@ impl Changed {
 
 /// What lines said that may stand elsewhere now, each since when: a line that only moved is no newer.
 #[derive(Default)]
-struct Moved(HashMap<(Scope, String, String, String), i64>);
+struct Moved(HashMap<Line, i64>);
+
+/// The scope, the words, and the fact that is stated: of whom, what, and its value.
+type Line = (Scope, String, [String; 3]);
 
 impl Moved {
-    fn key(statement: &Statement) -> (Scope, String, String, String) {
-        let (attribute, value) = (folded(&statement.attribute), value_key(&statement.value));
-        let (scope, quote) = (statement.scope.clone(), statement.quote.clone());
-        (scope, quote, attribute, value)
+    fn key(statement: &Statement) -> Line {
+        let said_of = statement.said_of.as_ref().unwrap_or(&statement.entity);
+        let fact = [
+            folded(said_of),
+            folded(&statement.attribute),
+            value_key(&statement.value),
+        ];
+        (statement.scope.clone(), statement.quote.clone(), fact)
     }
 
     fn add(&mut self, statements: &[Statement]) {
@@ -84,7 +91,7 @@ impl Run<'_, '_> {
         count: &mut dyn FnMut(),
     ) -> Result<(), Error> {
         let mut known = watermarks::files(&self.connection).map_err(self.fail())?;
-        let mut moved = self.left_behind(files, &known)?;
+        let moved = self.left_behind(files, &known)?;
         let reader = Reader::new(self.home);
         let now = clock::now_ms();
         let (mut restamped, mut batch, mut bytes_of_batch) = (Vec::new(), Vec::new(), 0);
@@ -130,9 +137,6 @@ impl Run<'_, '_> {
                 Some(stated) => notes::left_of(stated, &bytes),
                 None => notes::statements(file, &bytes),
             };
-            if row.sha256.is_some() {
-                moved.add(&self.stated(&file.shown)?);
-            }
             let mut changed = self.changed(file, &bytes, rules, row.sha256, read_as, by_model)?;
             moved.date_back(&mut changed.statements);
             batch.push(changed);
@@ -174,7 +178,7 @@ impl Run<'_, '_> {
         store::stated(&self.connection, Part::File(path)).map_err(self.fail())
     }
 
-    /// Returns what was said in files that are not among `files` any more: another name may have their lines.
+    /// Returns what was said in files that changed, or are not among `files` any more: others may have their lines now.
     fn left_behind(
         &mut self,
         files: &[Candidate],
@@ -182,7 +186,13 @@ impl Run<'_, '_> {
     ) -> Result<Moved, Error> {
         let there: HashSet<&str> = files.iter().map(|file| file.shown.as_str()).collect();
         let mut moved = Moved::default();
-        for path in known.keys().filter(|path| !there.contains(path.as_str())) {
+        let changed = files.iter().filter(|file| {
+            let row = known.get(&file.shown);
+            row.is_some_and(|row| row.sha256.is_some() && row.stamp != file.stamp)
+        });
+        let changed = changed.map(|file| file.shown.as_str());
+        let lost = known.keys().map(String::as_str);
+        for path in lost.filter(|path| !there.contains(path)).chain(changed) {
             moved.add(&self.stated(path)?);
         }
         Ok(moved)
