@@ -7,6 +7,7 @@ mod deaths;
 mod kills;
 mod linked;
 mod many;
+mod memories;
 
 use std::collections::BTreeMap;
 use std::fs;

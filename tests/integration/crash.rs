@@ -27,8 +27,8 @@ pub(crate) const MAYBE: &str = "may or may not have happened";
 /// What the person reads when a turn died too often.
 pub(crate) const GAVE_UP: &str = "gave it up";
 /// So many deaths of a turn alone, this far apart, are more than ten minutes.
-const DEATHS: usize = 6;
-const BETWEEN: Duration = Duration::from_secs(130);
+pub(crate) const DEATHS: usize = 6;
+pub(crate) const BETWEEN: Duration = Duration::from_secs(130);
 
 // ------------------------------------------------------------------ random moments, under load
 

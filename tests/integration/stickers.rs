@@ -118,8 +118,9 @@ fn a_script_sends_a_sticker() {
     assert_eq!(stickers(&house), [(json!(1002), json!("Cats-1"))]);
 }
 
-#[test]
-fn a_set_that_is_not_answered_holds_up_no_other_words() {
+/// Leaves a sticker whose set nobody answers, for one chat, and words for another or the same; returns what became of
+/// the sticker when the words have arrived.
+fn sticker_then_words(to: [&str; 2]) -> Value {
     let house = house("");
     house.telegram.fault(Fault {
         method: "getStickerSet",
@@ -128,21 +129,32 @@ fn a_set_that_is_not_answered_holds_up_no_other_words() {
     });
     let sticker = json!({"text": "", "sticker": "Cats :: 😿"});
     let words = json!({"text": "the bread is done"});
-    for (id, mut line) in [("a", sticker), ("b", words)] {
+    for ((id, mut line), to) in [("a", sticker), ("b", words)].into_iter().zip(to) {
         line["v"] = json!(1);
         line["id"] = json!(format!("raw-{id}"));
         line["cmd"] = json!("raw");
-        line["to"] = json!("1002");
+        line["to"] = json!(to);
         let name = format!("state/spool/new/raw-{id}.json");
         house.sandbox.put(&name, line.to_string().as_bytes());
     }
     house.sandbox.send(&["--status"]);
     let is_said = |sent: &crate::support::Sent| sent.text == "the bread is done";
     house.telegram.wait_sent(is_said, SOON);
-    let refused = house
+    house
         .sandbox
         .read_json("state/replies/raw-a.json")
-        .expect("an answer");
+        .expect("an answer")
+}
+
+#[test]
+fn a_set_that_is_not_answered_holds_up_no_other_words() {
+    let refused = sticker_then_words(["1002", "1002"]);
     let why = refused["error"].as_str().unwrap_or_default();
     assert!(why.contains("has not answered"), "{refused}");
+}
+
+#[test]
+fn no_chat_waits_for_the_sticker_of_another() {
+    let waits = sticker_then_words(["1002", "1001"]);
+    assert_eq!(waits["error"], Value::Null, "{waits}");
 }

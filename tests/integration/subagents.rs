@@ -374,6 +374,56 @@ fn time_money_and_failures_are_told_as_what_they_are() {
 }
 
 #[test]
+fn the_time_of_a_sub_agent_is_not_that_of_who_waits_for_it() {
+    let house = House::with("[agent]\nrun_timeout_secs = 2\n");
+    house.model.push(Reply::Tool(
+        "sessions_spawn".into(),
+        json!({"task": "[[say All is well.]]", "label": "look", "wait": true}),
+    ));
+    // The model is away while the sub-agent works, and its turn waits for it.
+    for _ in 0..1000 {
+        house.model.push_to_sub_agent(Reply::Status(529, None));
+    }
+    let (_, id) = house.telegram.say(OWNER, OWNER, "how is it?");
+    wait_for("the sub-agent to wait", SOON, || {
+        let waits = "SELECT id FROM inbox WHERE id LIKE 'sub:%' AND wake_at IS NOT NULL";
+        (house.sandbox.query("queue", waits).len() == 1).then_some(())
+    });
+    std::thread::sleep(Duration::from_secs(4));
+    house.model.forget();
+    let answer = house
+        .telegram
+        .wait_sent(|sent| sent.reply_to == Some(id), 3 * SOON);
+    assert!(answer.text.contains("All is well."), "{answer:?}");
+}
+
+#[test]
+fn a_sub_agent_whose_sender_gave_up_is_reported() {
+    let House {
+        daemon,
+        telegram,
+        model,
+        sandbox,
+    } = House::with("[pipeline]\non_busy = \"interrupt\"\n");
+    model.push(Reply::Tool(
+        "sessions_spawn".into(),
+        json!({"task": "[[sleep 4000]] [[say All is well.]]", "label": "look", "wait": true}),
+    ));
+    telegram.say(OWNER, OWNER, "how is it?");
+    model.wait_requests(2, SOON);
+    telegram.say(OWNER, OWNER, "[[say Wait.]] never mind");
+    telegram.wait_sent(|sent| sent.text == "Wait.", SOON);
+    let house = House {
+        daemon,
+        telegram,
+        model,
+        sandbox,
+    };
+    let report = house.wait_report();
+    assert!(report.contains("All is well."), "{report}");
+}
+
+#[test]
 fn a_sub_agent_sees_no_more_than_who_sent_it() {
     let house = House::with(&format!(
         "[telegram.groups.\"{GROUP}\"]\nrequire_mention = false\nallow_from = [{OWNER}]\n"

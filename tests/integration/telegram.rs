@@ -610,6 +610,26 @@ fn a_flood_wait_is_obeyed() {
 }
 
 #[test]
+fn a_flood_wait_of_a_call_about_no_chat_holds_up_no_answer() {
+    let (telegram, model) = (FakeTelegram::start(), FakeModel::start());
+    let sandbox = Sandbox::new()
+        .with_telegram(&telegram)
+        .with_anthropic(&model);
+    telegram.fault(Fault {
+        method: "setMyCommands",
+        kind: FaultKind::Rest(60),
+        count: 1,
+    });
+    let house = House::of(sandbox, telegram, model);
+    wait_for("the menu", SOON, || {
+        let menus = house.telegram.calls_of("setMyCommands");
+        menus.iter().any(|call| call.status == 429).then_some(())
+    });
+    house.answer(house.say("hello"));
+    assert_eq!(house.telegram.calls_of("setMyCommands").len(), 1);
+}
+
+#[test]
 fn a_black_hole_on_the_line_is_left_again() {
     let house = House::with("[telegram]\npoll_timeout_secs = 1");
     house.telegram.fault(Fault {

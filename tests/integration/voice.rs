@@ -5,7 +5,8 @@ use std::time::Duration;
 use rusqlite::types::Value as SqlValue;
 use serde_json::json;
 
-use crate::support::{FakeModel, FakeTelegram, Fault, FaultKind, House, Reply, Sandbox};
+use crate::crash::{BETWEEN, DEATHS, GAVE_UP};
+use crate::support::{FakeModel, FakeTelegram, Fault, FaultKind, House, Reply, Sandbox, wait_for};
 
 const SOON: Duration = Duration::from_secs(30);
 const OWNER: i64 = 1001;
@@ -46,6 +47,91 @@ fn who_takes_no_voice_messages_gets_the_sound_as_a_file() {
     assert_eq!(sent.files[0].bytes, b"OggSHello.");
     let outbox = house.sandbox.path("workspace/outbox");
     assert_eq!(std::fs::read_dir(outbox).map_or(0, Iterator::count), 0);
+}
+
+#[test]
+fn in_a_group_the_message_that_an_answer_is_for_is_replied_to_and_not_spoken() {
+    let group = "[telegram.groups.\"-100500\"]\nrequire_mention = false\nallow_from = [1001]\n";
+    let house = House::with(&format!("[agent]\nvoice = \"always\"\n{PROGRAM}{group}"));
+    house.model.push(Reply::Text("[[reply_to:7]] Yes.".into()));
+    house.telegram.say(-100_500, OWNER, "Is it done?");
+    let sent = house
+        .telegram
+        .wait_sent(|sent| sent.method == "sendVoice", SOON);
+    assert_eq!(sent.reply_to, Some(7));
+    assert_eq!(voices(&house), [b"OggSYes.".to_vec()]);
+}
+
+#[test]
+fn only_the_agents_own_words_are_spoken() {
+    let house = House::with(&format!("[agent]\nvoice = \"always\"\n{PROGRAM}"));
+    house.telegram.say(OWNER, OWNER, "/status");
+    let sent = house.telegram.wait_sent(|sent| sent.chat == OWNER, SOON);
+    assert_eq!(sent.method, "sendMessage", "{sent:?}");
+}
+
+#[test]
+fn a_message_that_was_given_up_is_written_above_its_buttons() {
+    let (telegram, model) = (FakeTelegram::start(), FakeModel::start());
+    let (sandbox, mut clock) = Sandbox::new()
+        .with_telegram(&telegram)
+        .with_anthropic(&model)
+        .config(&format!("[agent]\nvoice = \"always\"\n{PROGRAM}"))
+        .with_clock();
+    for _ in 0..DEATHS {
+        model.push(Reply::Hang);
+    }
+    telegram.say(OWNER, OWNER, "poison");
+    for death in 1..=DEATHS {
+        let daemon = sandbox.ready();
+        model.wait_requests(death, SOON);
+        daemon.kill9();
+        clock.later(BETWEEN);
+        if (3..DEATHS).contains(&death) {
+            sandbox.ready().kill9();
+            clock.later(Duration::from_secs(600));
+        }
+    }
+    let _daemon = sandbox.ready();
+    let told = telegram.wait_sent(|sent| sent.chat == OWNER, SOON);
+    assert!(
+        told.method == "sendMessage" && told.text.contains(GAVE_UP),
+        "{told:?}"
+    );
+    assert!(!told.reply_markup.is_null(), "{told:?}");
+}
+
+#[test]
+fn a_stop_ends_the_speaking() {
+    // Of this test alone: others may run it beside.
+    let sleep = format!("sleep 61.{}", std::process::id());
+    let program =
+        format!(r#"grep -q One \"$1\" && {sleep}; printf OggS >\"$2\"; cat \"$1\" >>\"$2\""#);
+    let house = House::with(&format!(
+        "[agent]\nvoice = \"always\"\n[media]\nspeak = [\"sh\", \"-c\", \"{program}\", \"sh\", \"{{text}}\", \"{{out}}\"]\n"
+    ));
+    let speaks = || {
+        let processes = std::fs::read_dir("/proc").expect("the processes").flatten();
+        let mut lines = processes.filter_map(|one| std::fs::read(one.path().join("cmdline")).ok());
+        let sleeps = sleep.replace(' ', "\0") + "\0";
+        lines.any(|line| line == sleeps.as_bytes())
+    };
+    house.telegram.say(OWNER, OWNER, "[[say One.]]");
+    wait_for("the speaking", SOON, || speaks().then_some(()));
+    house.telegram.say(OWNER, OWNER, "/stop");
+    house
+        .telegram
+        .wait_sent(|sent| sent.text.starts_with("Stopped"), SOON);
+    wait_for("its end", Duration::from_secs(3), || {
+        (!speaks()).then_some(())
+    });
+    house.telegram.say(OWNER, OWNER, "[[say Two.]]");
+    house
+        .telegram
+        .wait_sent(|sent| sent.method == "sendVoice", SOON);
+    assert_eq!(voices(&house), [b"OggSTwo.".to_vec()]);
+    let said = house.telegram.sent();
+    assert!(!said.iter().any(|sent| sent.text == "One."), "{said:?}");
 }
 
 #[test]

@@ -9,6 +9,7 @@ mod interrupted_turn;
 mod loop_detector;
 mod model_answer;
 mod more_tools;
+mod others_time;
 mod owner_words;
 mod permission;
 mod retry_without_untrusted;

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::ask_owner::AskOwner;
+use super::others_time::OthersTime;
 use super::permission::{self, Asked, Circumstances, Decision, Knows, Owner, Verdict};
 use super::tool::{Context, Progress, Tool, ToolOutput};
 use super::turn_loop::Agent;
@@ -83,6 +84,7 @@ impl Single {
             untrusted: self.untrusted,
             private_words: Vec::new(),
             ask_owner: AskOwner::default(),
+            others_time: OthersTime::default(),
             cancel: CancellationToken::new(),
             progress: Progress::default(),
         }

@@ -7,6 +7,7 @@ use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 
 use super::ask_owner::AskOwner;
+use super::others_time::OthersTime;
 use super::permission::{Question, Reach};
 use super::subagents::SubagentSpawner;
 use crate::clock;
@@ -60,6 +61,8 @@ pub struct Context {
     pub private_words: Vec<String>,
     /// Whom it may ask while it runs.
     pub ask_owner: AskOwner,
+    /// The time that is not the run's.
+    pub others_time: OthersTime,
     /// Ends when the run is stopped.
     pub cancel: CancellationToken,
     /// The watchers of a tool's output while it runs.

@@ -324,9 +324,7 @@ impl Running<'_> {
         let running = futures_util::future::join_all(
             group.iter().map(|(call, fate)| self.run_call(call, fate)),
         );
-        let (outputs, waited) = self.in_time_with_questions(running, &mut questions).await;
-        self.deadline += waited;
-        let outputs = outputs?;
+        let outputs = self.in_time_with_questions(running, &mut questions).await?;
         for ((call, _), (mut output, duration_ms)) in group.iter().zip(outputs) {
             match self.guard.note(&call.name, &call.input, &output.text) {
                 loop_detector::Verdict::Fine => {}

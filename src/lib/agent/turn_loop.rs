@@ -16,6 +16,7 @@ use super::compaction::{Need, Room, Tried};
 use super::followed::Followed;
 use super::interrupted_turn::{break_off, message};
 use super::loop_detector::Guard;
+use super::others_time::OthersTime;
 use super::tool::{Context, Progress};
 use super::tool_registry::{Offer, Registry};
 use super::turn_request::{Ended, Limits, Order, Reply, Written};
@@ -230,6 +231,7 @@ impl<'a> Running<'a> {
             untrusted: false,
             private_words: Vec::new(),
             ask_owner: AskOwner::default(),
+            others_time: OthersTime::default(),
             cancel: order.cancel.clone(),
             progress: if owners_alone {
                 Progress::of_run(&agent.events, order.run_id, &key)

@@ -11,6 +11,7 @@ use crate::message::{
     Attachment, Button, ChatRef, Command, Media, OutFile, Quoted, Sender, Sticker,
 };
 use crate::provider::BoxFuture;
+pub(crate) use telegram::{split_markdown, split_plain};
 
 /// A received message or button press, not yet accepted.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -77,26 +78,6 @@ pub struct Rendered {
     pub markup: Option<String>,
     /// Without markup.
     pub plain: String,
-}
-
-/// Splits Markdown into messages of at most `limit` units of UTF-16; their markup is HTML, their plain text the source.
-pub(crate) fn split_markdown(markdown: &str, limit: usize) -> Vec<Rendered> {
-    let parts = telegram::markdown(markdown, limit).into_iter();
-    let rendered = parts.map(|(html, plain)| Rendered {
-        markup: Some(html),
-        plain,
-    });
-    rendered.collect()
-}
-
-/// Splits a text into messages of at most `limit` units of UTF-16 that show it as it is.
-pub(crate) fn split_plain(text: &str, limit: usize) -> Vec<Rendered> {
-    let parts = telegram::plain(text, limit).into_iter();
-    let rendered = parts.map(|plain| Rendered {
-        markup: None,
-        plain,
-    });
-    rendered.collect()
 }
 
 /// What is sent: a text, files with a caption, or a reaction.

@@ -8,6 +8,7 @@ use super::Survey;
 use super::matcher::Words;
 use crate::config::Home;
 use crate::jobs;
+use crate::memory::person_profile;
 use crate::skills::{DRAFTS, LearnedWords};
 use crate::sys;
 use crate::sys::atomic;
@@ -341,10 +342,11 @@ fn in_workspace(home: &Home, path: &Path, (words, learned): (&Words, &LearnedWor
         .into_owned();
     let about = shown
         .strip_prefix("memory/people/")
-        .and_then(|name| name.split(['.', '/']).next());
+        .and_then(|name| name.split(['.', '/']).next())
+        .map(person_profile::id_of);
     match shown.as_str() {
         "USER.md" | "MEMORY.md" => Rule::Lines("notes"),
-        _ if about.is_some_and(|name| words.are_in(name)) => Rule::Whole("notes"),
+        _ if about.is_some_and(|id| words.are_in(&id)) => Rule::Whole("notes"),
         name if name.starts_with("memory/items/") => Rule::Whole("notes"),
         name if name.starts_with("memory/") => Rule::Lines("notes"),
         name if name.starts_with("inbox/") => Rule::Whole(RECEIVED),

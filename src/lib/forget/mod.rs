@@ -38,6 +38,7 @@ use crate::memory::facts;
 use crate::memory::facts::{Evidence, Fact, Target};
 use crate::memory::index;
 use crate::memory::index::Place;
+use crate::memory::person_profile;
 use crate::message::Address;
 use crate::people;
 use crate::people::People;
@@ -263,7 +264,16 @@ impl<'a> Erasure<'a> {
     /// When memory.db or a transcript cannot be read.
     pub fn of(home: &'a Home, env: &'a Environment, target: &'a Target) -> Result<Self, Error> {
         let words = match target {
-            Target::Person(person) => Words::of_person(person.names.iter().chain(&person.ids)),
+            Target::Person(person) => {
+                // As the names of their files are written, in conversations, too.
+                let stems = person
+                    .ids
+                    .iter()
+                    .filter_map(|id| person_profile::file_stem(id));
+                let stems: Vec<String> = stems.collect();
+                let ids = person.ids.iter().chain(&stems);
+                Words::of_person(person.names.iter().chain(ids))
+            }
             Target::Fact(fact) => of_fact(home, fact)?,
         };
         let downloads = std::fs::read_dir(home.downloads());

@@ -321,7 +321,8 @@ mod tests {
         assert_eq!(meant(&home, "RITA"), person(&["rita", "rita_u"], &["1002"]));
         assert_eq!(meant(&home, "@rita_u"), meant(&home, "Rita"));
         // By the id they are forgotten, and nobody who is called so, too.
-        assert_eq!(meant(&home, "telegram:55"), meant(&home, "55"));
+        let by_address = person(&["eve_u", "telegram:55"], &["55"]);
+        assert_eq!(meant(&home, "telegram:55"), by_address);
         assert_eq!(meant(&home, "55"), person(&["55", "eve_u"], &["55"]));
         assert_eq!(
             meant(&home, "77"),

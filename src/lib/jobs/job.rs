@@ -114,6 +114,14 @@ impl Job {
     pub fn is_reminder(&self) -> bool {
         self.deliver && matches!(self.schedule, When::At(_))
     }
+
+    /// Returns true when it came once and that is over.
+    pub fn is_over(&self) -> bool {
+        matches!(self.schedule, When::At(_))
+            && self.last_at.is_some()
+            && self.next_at.is_none()
+            && self.running.is_empty()
+    }
 }
 
 /// When it happens.

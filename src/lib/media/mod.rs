@@ -13,6 +13,6 @@ mod sniff;
 pub use decode_text::text;
 pub use first_frame::{Films, FrameError};
 pub use inspect::{Content, look};
-pub use pdf::{PDF_ARG, Pdf, pdf, pdf_main};
+pub use pdf::{PDF_ARG, pdf, pdf_main};
 pub use pictures::Pictures;
 pub use sniff::{Kind, sniff, sound_ending};

@@ -45,6 +45,16 @@ pub struct Pdf {
     pub broken_off: Option<&'static str>,
 }
 
+impl Pdf {
+    /// Returns its text, and below it why there is no more.
+    pub fn told(self) -> String {
+        match self.broken_off {
+            None => self.text,
+            Some(why) => format!("{}\n\n[… the rest could not be read: {why} …]", self.text),
+        }
+    }
+}
+
 /// Reads a PDF.
 ///
 /// # Errors

@@ -6,6 +6,8 @@
 //! workspace/memory/people/ID.episodes.md what `remember` noted of them
 //! workspace/memory/groups/KEY.md         what `remember` noted in a group; `:` of the key is `.`
 //! ```
+//!
+//! In the names of files other bytes than `A-Za-z0-9_-` are `%XX`: `matrix:@bob:a.example` is `matrix%3A%40bob%3Aa%2Eexample.md`.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -82,12 +84,59 @@ pub struct Told {
     pub untrusted: bool,
 }
 
+/// The longest name of a file before its ending, bytes: a name may have 255.
+const MAX_STEM: usize = 200;
+
+/// Returns what the files of the person `id` are called, before their ending; `None` for an id that is too long for that.
+pub fn file_stem(id: &str) -> Option<String> {
+    Some(escaped(id)).filter(|stem| (1..=MAX_STEM).contains(&stem.len()))
+}
+
+fn escaped(id: &str) -> String {
+    let mut stem = String::with_capacity(id.len());
+    for byte in id.bytes() {
+        match char::from(byte) {
+            c if c.is_ascii_alphanumeric() || c == '_' || c == '-' => stem.push(c),
+            _ => stem.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    stem
+}
+
+/// Returns the id whose files are called `stem`.
+pub fn id_of(stem: &str) -> String {
+    let (mut bytes, mut rest) = (Vec::new(), stem.as_bytes());
+    while let Some((first, after)) = rest.split_first() {
+        let digits = after.get(..2).filter(|_| *first == b'%');
+        let digits = digits.and_then(|digits| std::str::from_utf8(digits).ok());
+        match digits.and_then(text::unhex) {
+            Some(byte) => {
+                bytes.extend(byte);
+                rest = after.get(2..).unwrap_or_default();
+            }
+            None => {
+                bytes.push(*first);
+                rest = after;
+            }
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
 /// Returns where the memory of a group is in the workspace; `None` for what is not a group.
 pub fn group_file(key: &SessionKey) -> Option<PathBuf> {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-:".contains(c);
     let is_group = key.0.starts_with("agent:") && key.0.contains(":group:");
-    (is_group && key.0.len() <= 200 && key.0.chars().all(is_plain))
-        .then(|| PathBuf::from(format!("memory/groups/{}.md", key.0.replace(':', "."))))
+    let steps: Vec<String> = key.0.split(':').map(escaped).collect();
+    let stem = steps.join(".");
+    (is_group && stem.len() <= MAX_STEM).then(|| PathBuf::from(format!("memory/groups/{stem}.md")))
+}
+
+/// Returns the key of the group whose file is called `stem`.
+pub fn group_of(stem: &str) -> String {
+    stem.split('.')
+        .map(id_of)
+        .collect::<Vec<String>>()
+        .join(":")
 }
 
 /// Returns what is known of `partner` and not in `earlier`, the texts that the conversation has already; `marks` says which
@@ -147,20 +196,19 @@ pub fn whole(home: &Home, marks: &Marks, partner: &Partner, budget: usize) -> Kn
         (partner.shows_marked || !is_marked).then_some(())?;
         Some((is_marked, String::from_utf8_lossy(&bytes).into_owned()))
     };
-    let is_name = |id: &&String| {
-        let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-        !id.is_empty() && id.len() <= 64 && id.chars().all(is_plain)
-    };
-    let ids: Vec<&String> = partner.ids.iter().filter(is_name).collect();
+    let stems: Vec<String> = (partner.ids.iter())
+        .filter_map(|id| file_stem(id))
+        .collect();
     let people = |end: &'static str| {
         let dir = Path::new("memory/people");
-        ids.iter()
-            .filter_map(move |id| of_workspace(dir.join(format!("{id}{end}"))))
+        stems
+            .iter()
+            .filter_map(move |stem| of_workspace(dir.join(format!("{stem}{end}"))))
     };
     let mut curated: Vec<String> = partner
         .dirs
         .iter()
-        .flat_map(|dir| ids.iter().map(move |id| dir.join(format!("{id}.md"))))
+        .flat_map(|dir| stems.iter().map(move |stem| dir.join(format!("{stem}.md"))))
         .filter_map(|path| by_hand_elsewhere(&path))
         .collect();
     let (marked, by_hand): (Vec<_>, Vec<_>) = people(".md").partition(|(marked, _)| *marked);
@@ -243,6 +291,26 @@ mod tests {
             dirs: Vec::new(),
             shows_marked: false,
         }
+    }
+
+    #[test]
+    fn every_id_has_files_of_its_own_and_is_known_by_them() {
+        let check = |id: &str, stem: &str| {
+            assert_eq!(file_stem(id).as_deref(), Some(stem));
+            assert_eq!(id_of(stem), id);
+        };
+        check("1002", "1002");
+        check("matrix:@bob:a.example", "matrix%3A%40bob%3Aa%2Eexample");
+        check("../x", "%2E%2E%2Fx");
+        check("é%41", "%C3%A9%2541");
+        let too_long = "x".repeat(201);
+        assert_eq!([file_stem(""), file_stem(&too_long)], [None, None]);
+        assert_eq!(id_of("50%"), "50%");
+        let key = SessionKey("agent:ada:matrix:group:!room:a.example".into());
+        let file = "memory/groups/agent.ada.matrix.group.%21room.a%2Eexample.md";
+        assert_eq!(group_file(&key), Some(PathBuf::from(file)));
+        let stem = file.strip_prefix("memory/groups/").expect("there");
+        assert_eq!(group_of(stem.strip_suffix(".md").expect("md")), key.0);
     }
 
     #[test]

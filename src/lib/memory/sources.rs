@@ -6,6 +6,7 @@ use std::io::Read;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use super::person_profile;
 use super::scope::Scope;
 use super::session_prefix::SessionPrefix;
 use crate::config::Home;
@@ -430,11 +431,14 @@ pub(crate) fn sha256(bytes: &[u8]) -> Vec<u8> {
 /// Returns the scope of a file of the workspace: a file about a person is that person's, the rest is the owner's.
 pub(crate) fn scope_of(shown: &str) -> Scope {
     if let Some(rest) = shown.strip_prefix("workspace/memory/groups/") {
-        // See `person_profile::group_file`.
-        return Scope::Chat(rest.strip_suffix(".md").unwrap_or(rest).replace('.', ":"));
+        let stem = rest.strip_suffix(".md").unwrap_or(rest);
+        return Scope::Chat(person_profile::group_of(stem));
     }
     match shown.strip_prefix("workspace/memory/people/") {
-        Some(rest) => Scope::Person(rest.split(['.', '/']).next().unwrap_or_default().to_owned()),
+        Some(rest) => {
+            let stem = rest.split(['.', '/']).next().unwrap_or_default();
+            Scope::Person(person_profile::id_of(stem))
+        }
         None => Scope::Owner,
     }
 }
@@ -495,6 +499,12 @@ mod tests {
         check("workspace/memory/people/1002.md", "person:1002");
         check("workspace/memory/people/1002.episodes.md", "person:1002");
         check("workspace/memory/people/1002/x.md", "person:1002");
+        let id = "matrix:@bob:a.example";
+        let stem = person_profile::file_stem(id).expect("a name");
+        for end in ["md", "episodes.md", "until-1970.episodes.md"] {
+            let file = format!("workspace/memory/people/{stem}.{end}");
+            check(&file, &format!("person:{id}"));
+        }
         check(
             "workspace/memory/groups/agent.a.telegram.group.-5.md",
             "chat:agent:a:telegram:group:-5",

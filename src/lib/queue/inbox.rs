@@ -437,10 +437,11 @@ impl Store {
         self.writer
             .write(move |connection| {
                 let end = "UPDATE inbox SET state = 'done', reason = 'interrupted', finished_at = ?2, tainted = run_id IS NOT NULL
-                     WHERE id = ?1 AND state IN ('pending', 'running')";
+                     WHERE id = ?1 AND state IN ('pending', 'running') RETURNING run_id";
                 inbox_ids.iter().try_for_each(|id| {
                     approvals::take_back(connection, id, now)?;
-                    connection.run(end, (id, now))
+                    let run: Option<Option<String>> = connection.first(end, (id, now), |row| row.get(0))?;
+                    run.flatten().map_or(Ok(()), |run| subagents::wait_no_more(connection, &run))
                 })
             })
             .await
@@ -523,6 +524,7 @@ impl Store {
                     run = run.or(ended);
                 }
                 let (Some(run_id), Some(first)) = (run, finish.inbox_ids.first()) else { return Ok(None) };
+                subagents::wait_no_more(connection, &run_id)?;
                 if let Some((session, note)) = &finish.note {
                     context_notes::insert(connection, session, note)?;
                 }

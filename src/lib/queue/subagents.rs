@@ -144,7 +144,10 @@ pub(super) fn tell(
     task: &Task,
     now: i64,
 ) -> rusqlite::Result<Option<Accepted>> {
-    if task.waits || working(connection, &task.run_id)? > 0 {
+    // Whoever waited for it may wait no more.
+    let sql = "SELECT CASE WHEN json_valid(envelope) THEN envelope ->> '$.task.waits' END FROM inbox WHERE id = ?1";
+    let waits: Option<Option<bool>> = connection.first(sql, [id], |row| row.get(0))?;
+    if waits.flatten().unwrap_or(task.waits) || working(connection, &task.run_id)? > 0 {
         return Ok(None);
     }
     let report = format!("report:{id}");
@@ -161,6 +164,16 @@ pub(super) fn tell(
             ..task.report.clone()
         },
     )
+}
+
+/// Has the sub-agents reported that the run waited for, which waits no more: its conversation hears of their end.
+pub(super) fn wait_no_more(connection: &Connection, run: &str) -> rusqlite::Result<()> {
+    let sql = format!(
+        "UPDATE inbox SET envelope = json_set(envelope, '$.task.waits', json('false'))
+         WHERE {RUN_OF_TASK} = ?1 AND state IN ('pending', 'running') AND envelope ->> '$.task.waits'
+           AND envelope ->> '$.task.report.route' IS NOT NULL"
+    );
+    connection.run(&sql, [run])
 }
 
 /// Records for their parent that the sub-agents of `tasks` were stopped, and what others of their runs had

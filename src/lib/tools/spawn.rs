@@ -83,6 +83,8 @@ impl TypedTool for Spawn {
         if args.budget_usd.is_some_and(|usd| usd <= 0.0) {
             return ToolOutput::error("`budget_usd` must be more than 0");
         }
+        // It has bounds of its own.
+        let _lasting = context.others_time.begin();
         let sent = spawner.send(SubagentRequest {
             key: args.key(context),
             task: task.to_owned(),

@@ -185,7 +185,9 @@ impl FakeModel {
 
     /// Forgets the replies that nobody has fetched, and returns how many they were.
     pub(crate) fn forget(&self) -> usize {
-        std::mem::take(&mut lock(&self.shared.state).replies).len()
+        let mut state = lock(&self.shared.state);
+        let own = std::mem::take(&mut state.replies);
+        own.len() + std::mem::take(&mut state.of_sub_agents).len()
     }
 
     /// Forgets the requests so far.

@@ -93,6 +93,8 @@ pub(crate) struct Fault {
 pub(crate) enum FaultKind {
     /// Refused with this status and the usual JSON; 429 says `retry_after` 1.
     Status(u16),
+    /// Refused with 429 and this `retry_after`, seconds.
+    Rest(u64),
     /// Refused with this status and these words.
     Says(u16, &'static str),
     /// Refused because the group has this id now.

@@ -5,6 +5,7 @@ mod injections;
 mod permits;
 mod place;
 mod prefixes;
+mod run_time;
 mod sub_agents;
 mod tasks;
 mod week;

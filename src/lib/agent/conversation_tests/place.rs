@@ -70,6 +70,8 @@ impl Provider for Model {
 /// The owner: counts, and says the same to everything.
 pub(super) struct Counting {
     pub(super) says_yes: bool,
+    /// Never answers.
+    pub(super) hangs: bool,
     pub(super) asked: Mutex<Vec<String>>,
     /// Of each question whether it offers a rule.
     pub(super) rules: Mutex<Vec<bool>>,
@@ -86,7 +88,12 @@ impl Owner for Counting {
         } else {
             Verdict::No("no".to_owned())
         };
-        Box::pin(async move { vec![verdict; questions.len()] })
+        Box::pin(async move {
+            if self.hangs {
+                std::future::pending::<()>().await;
+            }
+            vec![verdict; questions.len()]
+        })
     }
 }
 
@@ -203,6 +210,7 @@ impl Place {
         let store = Store::open(sessions, archive, index, chrono_tz::UTC).expect("store");
         let owner = Counting {
             says_yes,
+            hangs: false,
             asked: Mutex::default(),
             rules: Mutex::default(),
         };

@@ -82,6 +82,16 @@ pub(super) fn calls(calls: &[(&str, Value)]) -> Mind {
     })
 }
 
+/// Returns the input that a sub-agent of the owner's is which may take so long.
+pub(super) fn sub_agent_for(timeout_secs: u64, task: &str) -> Envelope {
+    let mut input = sub_agent(task, &[]);
+    input.trust = Trust::Owner;
+    if let Some(task) = &mut input.task {
+        task.bounds.timeout_secs = timeout_secs;
+    }
+    input
+}
+
 /// Returns the input that a sub-agent is which a run with untrusted text sent.
 fn sub_agent(task: &str, private_words: &[String]) -> Envelope {
     let bounds = Bounds {

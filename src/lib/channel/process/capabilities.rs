@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::channel::{Rendered, split_markdown};
+use crate::channel::{Rendered, split_markdown, split_plain};
 use crate::text;
 
 /// The largest `channel.json`, bytes.
@@ -126,7 +126,7 @@ impl Capabilities {
 
     /// Turns a text into messages that show it as it is.
     pub fn plain(&self, text: &str) -> Vec<Rendered> {
-        crate::channel::split_plain(text, self.units())
+        split_plain(text, self.units())
     }
 }
 

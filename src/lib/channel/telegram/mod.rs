@@ -32,6 +32,7 @@ use receive::webhook::{Sink, Webhook};
 use send::api::{Api, Error};
 use send::classify_error::says;
 use send::pace::Pace;
+pub(crate) use send::{split_markdown, split_plain};
 
 /// The server whose limits we keep by ourselves.
 const PACED: &str = "api.telegram.org";
@@ -162,17 +163,6 @@ impl Telegram {
             }
         }
     }
-}
-
-/// Splits Markdown into messages of at most `limit` units of UTF-16: HTML, and its plain source.
-pub(super) fn markdown(markdown: &str, limit: usize) -> Vec<(String, String)> {
-    let parts = send::format::render(markdown, limit).into_iter();
-    parts.map(|part| (part.html, part.plain)).collect()
-}
-
-/// Splits a text into messages of at most `limit` units of UTF-16.
-pub(super) fn plain(text: &str, limit: usize) -> Vec<String> {
-    send::format::plain(text, limit)
 }
 
 fn is_paced(config: &config::Telegram) -> bool {

@@ -129,7 +129,8 @@ pub struct Agent {
     pub max_turns_for: BTreeMap<Source, u32>,
     /// Seconds one model call may take, at least 1; default 600.
     pub call_timeout_secs: u64,
-    /// Seconds a whole turn may take, at least 1; default 1800: three calls that time out.
+    /// Seconds a whole turn may take, at least 1, without what it waits for you or for a sub-agent; default 1800: three
+    /// calls that time out.
     pub run_timeout_secs: u64,
     /// Directories with prompts for agents, earlier wins: `agents/NAME/prompts` of each, then `prompts`
     /// of each, then those of the workspace; relative ones begin at the directory of agent.toml; default none.

@@ -197,7 +197,7 @@ impl Pipeline {
     ) -> Outcome {
         let envelope = context.envelope;
         if !is_planned(context.live, envelope) {
-            return said(envelope, &reply.text, Some(reply));
+            return said(envelope, &reply.text, Some(reply)).spoken(&context.run.cancel);
         }
         let answers = Answers::of(session.state());
         let Some(plan) = answers.plan(envelope) else {
@@ -229,7 +229,7 @@ impl Pipeline {
             }
         }
         if !has_graph(envelope) {
-            return said(envelope, &plan.said(), Some(reply));
+            return said(envelope, &plan.said(), Some(reply)).spoken(&context.run.cancel);
         }
         let key = answer_key(session.id(), answers.last_seq);
         let typing = &context.live.config.agent.typing;

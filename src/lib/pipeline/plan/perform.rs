@@ -159,8 +159,8 @@ impl Pipeline {
             // The daemon has no pages for it; see the answer.
             Act::Wait { .. } | Act::Retrieve { .. } => Ok(Effects::default()),
             Act::Send { text } => {
-                let spoken = Box::pin(self.voiced(&ready.envelope, &text, &ready.run_id)).await;
-                let mut parts = match spoken {
+                let spoken = self.voiced(&ready.envelope, &text, &ready.run_id, &self.closed);
+                let mut parts = match Box::pin(spoken).await {
                     Some(part) => vec![part],
                     None => self.parts(&answering, Saying::Markdown(text)),
                 };

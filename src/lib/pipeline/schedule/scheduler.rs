@@ -2,6 +2,7 @@
 //!
 //! [`Lanes`] only decides; [`drive`] acts on its decisions. A panic in a turn or a command ends only that one.
 
+use std::collections::HashMap;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -17,7 +18,7 @@ use super::lanes::Lanes;
 use super::slots::Slot;
 use crate::clock::Alarm;
 use crate::config::OnBusy;
-use crate::message::{Command, SessionKey, Source, Trust};
+use crate::message::{Command, Route, SessionKey, Source, Trust};
 use crate::pipeline::commands::immediate;
 use crate::pipeline::persist::{Unrecorded, isolated};
 use crate::pipeline::{Live, Pipeline, Run, Signal, Waiting};
@@ -96,18 +97,14 @@ async fn run_in_order(pipeline: Arc<Pipeline>, mut commands: mpsc::UnboundedRece
 pub async fn drive(pipeline: Arc<Pipeline>, patience: Duration) {
     let signals = pipeline.scheduled.lock().take();
     let mut signals = signals.expect("the path has one scheduler");
-    let (in_order, commands) = mpsc::unbounded_channel::<Accepted>();
     let mut scheduler = Scheduler {
         gather: Gather::default(),
         lanes: Lanes::default(),
         tasks: JoinSet::new(),
-        in_order,
+        in_order: HashMap::new(),
         decisions: Vec::new(),
         pipeline: pipeline.clone(),
     };
-    scheduler
-        .tasks
-        .spawn(run_in_order(pipeline.clone(), commands));
     let slots = scheduler.lanes.slots();
     loop {
         let live = pipeline.live();
@@ -147,8 +144,8 @@ struct Scheduler {
     gather: Gather,
     lanes: Lanes,
     tasks: JoinSet<()>,
-    /// Commands whose order matters.
-    in_order: mpsc::UnboundedSender<Accepted>,
+    /// Commands whose order matters: those for each chat, and those about jobs.
+    in_order: HashMap<Option<Route>, mpsc::UnboundedSender<Accepted>>,
     /// What the owner decided and is being written down.
     decisions: Vec<JoinHandle<()>>,
 }
@@ -251,9 +248,10 @@ impl Scheduler {
         }
         match &row.envelope.command {
             // Words for people go out, and jobs are changed, in the order in which they came.
-            Some(Command::Deliver { .. } | Command::Sticker { .. } | Command::Job(_)) => {
-                drop(self.in_order.send(row))
+            Some(Command::Deliver { .. } | Command::Sticker { .. }) => {
+                self.in_order(row.envelope.route.clone(), row)
             }
+            Some(Command::Job(_)) => self.in_order(None, row),
             Some(command) if command.at_once() => {
                 let is_decision = matches!(command, Command::Approval { .. });
                 let running = tokio::spawn(run_command(self.pipeline.clone(), row));
@@ -264,6 +262,17 @@ impl Scheduler {
             }
             _ => self.gather(row).await,
         }
+    }
+
+    /// Has a command carried out after those that came before it for the same chat: no chat waits for another.
+    fn in_order(&mut self, chat: Option<Route>, row: Accepted) {
+        let line = self.in_order.entry(chat).or_insert_with(|| {
+            let (line, commands) = mpsc::unbounded_channel();
+            self.tasks
+                .spawn(run_in_order(self.pipeline.clone(), commands));
+            line
+        });
+        drop(line.send(row));
     }
 
     async fn gather(&mut self, row: Accepted) {

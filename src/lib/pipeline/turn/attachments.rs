@@ -405,7 +405,7 @@ impl Place<'_> {
             ]),
             Ok(Content::Text(text)) => Seen::words(vec![words(&text)]),
             Ok(Content::Pdf(file)) => match media::pdf(file, self.cancel).await {
-                Ok(pdf) => Seen::words(vec![words(&whole_or_not(&pdf))]),
+                Ok(pdf) => Seen::words(vec![words(&pdf.told())]),
                 Err(why) => vec![sized.with(&format!(": {why}"))].into(),
             },
             Ok(Content::Sound) => {
@@ -476,13 +476,6 @@ impl Place<'_> {
                 .models()
                 .for_role("speech_to_text")
                 .is_some()
-    }
-}
-
-fn whole_or_not(pdf: &media::Pdf) -> String {
-    match pdf.broken_off {
-        None => pdf.text.clone(),
-        Some(why) => format!("{}\n\n[… the rest could not be read: {why} …]", pdf.text),
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use tokio_util::sync::CancellationToken;
+
 use super::silence;
 use crate::agent::Reply as Said;
 use crate::channel::{Channel, Rendered};
@@ -26,6 +28,8 @@ pub(crate) struct Outcome {
     pub(crate) reply: Reply,
     /// What is to be said; `None` when the agent chose silence.
     text: Option<Saying>,
+    /// What ends the speaking of it; `None`: it is never spoken. Only the agent's own words are, no tables and failures.
+    voice: Option<CancellationToken>,
     /// How it ended for its parent, if it is a sub-agent.
     ending: Ending,
     /// Whether untrusted text may be in the answer: also in that of a command, which names things that others named.
@@ -49,11 +53,20 @@ impl Outcome {
             ended,
             reply,
             text,
+            voice: None,
             ending,
             untrusted: true,
             tasks: Vec::new(),
             letter: None,
             elsewhere: None,
+        }
+    }
+
+    /// Returns it as the agent's own answer, which may be spoken until `cancel`.
+    pub(crate) fn spoken(self, cancel: &CancellationToken) -> Self {
+        Self {
+            voice: Some(cancel.clone()),
+            ..self
         }
     }
 
@@ -266,7 +279,7 @@ impl Pipeline {
             .map(Saying::words)
             .unwrap_or_default()
             .to_owned();
-        let said = outcome.text;
+        let said = (outcome.text, outcome.voice);
         let mut parts = self
             .parts_of(envelope, run_id, said, outcome.letter, now)
             .await;
@@ -334,19 +347,19 @@ impl Pipeline {
         self: &Arc<Self>,
         envelope: &Envelope,
         run_id: &str,
-        said: Option<Saying>,
+        (said, voice): (Option<Saying>, Option<CancellationToken>),
         letter: Option<String>,
         now: i64,
     ) -> Vec<NewPart> {
-        let mut parts = match said {
-            Some(Saying::Markdown(text)) => {
-                match Box::pin(self.voiced(envelope, &text, run_id)).await {
+        let mut parts = match (said, voice) {
+            (Some(Saying::Markdown(text)), Some(cancel)) => {
+                match Box::pin(self.voiced(envelope, &text, run_id, &cancel)).await {
                     Some(part) => vec![part],
                     None => self.parts(envelope, Saying::Markdown(text)),
                 }
             }
-            Some(saying) => self.parts(envelope, saying),
-            None => Vec::new(),
+            (Some(saying), _) => self.parts(envelope, saying),
+            (None, _) => Vec::new(),
         };
         if envelope.source == Source::Heartbeat && self.was_said_today(&parts, now).await {
             parts.clear();
@@ -363,10 +376,9 @@ impl Pipeline {
         let Some((channel, route)) = self.channel(envelope) else {
             return Vec::new();
         };
-        let mode = self.live().config.display(&route.channel).reply_to_mode;
         let (saying, chosen) = match saying {
-            Saying::Markdown(text) if envelope.group.is_some() => {
-                let (chosen, text) = chosen_message(&text);
+            Saying::Markdown(text) => {
+                let (chosen, text) = addressed(envelope, &text);
                 (Saying::Markdown(text.to_owned()), chosen)
             }
             saying => (saying, None),
@@ -424,18 +436,38 @@ impl Pipeline {
             }
         };
         for (number, part) in parts.iter_mut().enumerate() {
-            let answers = mode == ReplyTo::All || (mode == ReplyTo::First && number == 0);
-            let is_chosen = chosen.is_some() && number == 0;
-            let reply_to = chosen.clone().or_else(|| envelope.reply_to.clone());
-            part.reply_to = reply_to.filter(|_| answers || is_chosen);
+            part.reply_to = self.answered_by(envelope, &part.route.channel, &chosen, number);
         }
         parts
+    }
+
+    /// Returns the message that the part `number` of an answer answers, which may have `chosen` one.
+    pub(super) fn answered_by(
+        &self,
+        envelope: &Envelope,
+        channel: &str,
+        chosen: &Option<String>,
+        number: usize,
+    ) -> Option<String> {
+        let mode = self.live().config.display(channel).reply_to_mode;
+        let answers = mode == ReplyTo::All || (mode == ReplyTo::First && number == 0);
+        let is_chosen = chosen.is_some() && number == 0;
+        let reply_to = chosen.clone().or_else(|| envelope.reply_to.clone());
+        reply_to.filter(|_| answers || is_chosen)
     }
 
     /// Returns the door to which an answer goes, while it is open, and the way there.
     pub(crate) fn channel(&self, envelope: &Envelope) -> Option<(Arc<dyn Channel>, Route)> {
         let route = envelope.route.clone()?;
         Some((self.channels.get(route.channel.as_str())?.clone(), route))
+    }
+}
+
+/// Returns the message that an answer says it is for, which it may in a group, and the rest of it.
+pub(super) fn addressed<'a>(envelope: &Envelope, text: &'a str) -> (Option<String>, &'a str) {
+    match envelope.group {
+        Some(_) => chosen_message(text),
+        None => (None, text),
     }
 }
 

@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 
 use pulldown_cmark::{Event, Parser, TagEnd};
+use tokio_util::sync::CancellationToken;
 
+use super::outcome::addressed;
 use crate::config::Voice;
 use crate::message::{Envelope, MediaKind, OutFile};
 use crate::pipeline::Pipeline;
@@ -11,12 +13,13 @@ use crate::queue::NewPart;
 use crate::sandbox::Root;
 
 impl Pipeline {
-    /// Returns an answer in a chat as a voice message, where the settings want one.
+    /// Returns an answer in a chat as a voice message, where the settings want one; `cancel` ends the speaking.
     pub(crate) async fn voiced(
         &self,
         envelope: &Envelope,
         markdown: &str,
         run_id: &str,
+        cancel: &CancellationToken,
     ) -> Option<NewPart> {
         let live = self.live();
         let speaker = live.speaker.as_ref()?;
@@ -40,16 +43,18 @@ impl Pipeline {
         }
         let of = (run_id, envelope.session_key.0.as_str());
         let of_others = !envelope.from_owner;
+        let (chosen, markdown) = addressed(envelope, markdown);
         let spoken = speaker
-            .speak(&spoken_words(markdown), of, of_others, &self.closed)
+            .speak(&spoken_words(markdown), of, of_others, cancel)
             .await;
         let (sound, ending) = spoken
-            .map_err(|why| {
-                tracing::warn!(
+            .map_err(|why| match cancel.is_cancelled() {
+                true => tracing::info!(why, run = run_id, "an answer is not spoken to its end"),
+                false => tracing::warn!(
                     why,
                     run = run_id,
                     "cannot speak an answer; it is sent as text"
-                )
+                ),
             })
             .ok()?;
         let dir = format!("voice-{}", uuid::Uuid::now_v7().simple());
@@ -68,7 +73,7 @@ impl Pipeline {
             handle: None,
         };
         Some(NewPart {
-            reply_to: envelope.reply_to.clone(),
+            reply_to: self.answered_by(envelope, &route.channel, &chosen, 0),
             files: vec![file],
             ..NewPart::plain(route, String::new())
         })

@@ -90,6 +90,7 @@ pub(in crate::tools) fn context() -> Context {
         untrusted: false,
         private_words: Vec::new(),
         ask_owner: Default::default(),
+        others_time: Default::default(),
         progress: crate::agent::tool::Progress::default(),
         cancel: CancellationToken::new(),
     }

@@ -326,14 +326,13 @@ pub(super) fn person_id(needs: &Needs, name: &str) -> Result<String, String> {
 
 /// Returns the file of what is remembered of a person, by its path in the workspace.
 fn person_file(id: &str) -> Result<PathBuf, String> {
-    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-    if id.is_empty() || id.len() > 64 || !id.chars().all(is_name) {
-        return Err(format!(
-            "{} is no name for a file; memory_write keeps things for the owner",
+    let stem = person_profile::file_stem(id).ok_or_else(|| {
+        format!(
+            "{} is too long for the name of a file; memory_write keeps things for the owner",
             visible(id)
-        ));
-    }
-    Ok(PathBuf::from(format!("memory/people/{id}.episodes.md")))
+        )
+    })?;
+    Ok(PathBuf::from(format!("memory/people/{stem}.episodes.md")))
 }
 
 /// Returns `words` as they are written down: no line of theirs is a heading, which says when something was noted, and
@@ -429,7 +428,9 @@ mod tests {
             std::fs::read_to_string(dir.path().join(path)).expect("file"),
             expected
         );
-        assert!(person_file("../x").is_err());
+        assert!(person_file(&"x".repeat(201)).is_err());
+        let elsewhere = person_file("../x").expect("a name");
+        assert_eq!(elsewhere.parent(), Some(Path::new("memory/people")));
     }
 
     #[test]

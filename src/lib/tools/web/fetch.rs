@@ -171,11 +171,7 @@ async fn readable(answer: &Answer, said: &ContentType, context: &Context) -> Res
         Kind::Pdf => {
             let file = sandbox::in_memory(&answer.body).map_err(|error| error.to_string())?;
             let pdf = media::pdf(file, &context.cancel).await?;
-            let rest = pdf
-                .broken_off
-                .map(|why| format!("\n\n[… the rest could not be read: {why} …]"))
-                .unwrap_or_default();
-            Ok(plain(pdf.text + &rest))
+            Ok(plain(pdf.told()))
         }
     }
 }

@@ -36,6 +36,15 @@ impl Refusal {
         }
     }
 
+    /// Returns what the service says to who calls too often.
+    pub(super) fn rest(seconds: u64) -> Self {
+        let refusal = Self::with(429, &format!("Too Many Requests: retry after {seconds}"));
+        Self {
+            parameters: json!({"retry_after": seconds}),
+            ..refusal
+        }
+    }
+
     /// Returns what the service says when a group has become a supergroup with the id `chat`.
     pub(super) fn moved(chat: i64) -> Self {
         let refusal = Self::bad("group chat was upgraded to a supergroup chat");

@@ -95,7 +95,12 @@ async fn hurt(
                 Html("<html><head><title>502 Bad Gateway</title></head><body>nginx</body></html>");
             Some((StatusCode::BAD_GATEWAY, page).into_response())
         }
-        Some(kind @ (FaultKind::Status(_) | FaultKind::Says(..) | FaultKind::MovedTo(_))) => {
+        Some(
+            kind @ (FaultKind::Status(_)
+            | FaultKind::Rest(_)
+            | FaultKind::Says(..)
+            | FaultKind::MovedTo(_)),
+        ) => {
             let refusal = refusal_of(kind);
             shared.settle(call, refusal.code);
             Some(refuse(&refusal))
@@ -144,6 +149,7 @@ fn refusal_of(kind: FaultKind) -> Refusal {
     match kind {
         FaultKind::Says(code, description) => Refusal::with(code, description),
         FaultKind::MovedTo(chat) => Refusal::moved(chat),
+        FaultKind::Rest(seconds) => Refusal::rest(seconds),
         FaultKind::Status(code) => Refusal::status(code),
         _ => Refusal::status(500),
     }

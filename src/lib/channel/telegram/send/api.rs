@@ -27,7 +27,7 @@ pub(crate) struct Api {
 
 /// What is asked of the Bot API.
 pub(crate) struct Request {
-    method: &'static str,
+    pub(super) method: &'static str,
     parameters: Value,
     /// Files by the names of their form fields; with files the request is a form, else JSON.
     files: Vec<(String, Upload)>,

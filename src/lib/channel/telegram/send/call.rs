@@ -78,11 +78,24 @@ impl Target {
 }
 
 impl Telegram {
-    /// Makes a call about no chat, in its turn.
+    /// Makes a call about no chat, in its turn. While Telegram wants no more calls of its method for long, it fails at once:
+    /// nobody else waits for that.
     pub(crate) async fn call(&self, request: impl Into<Request>) -> Result<Value, Error> {
+        let request = request.into();
+        let method = request.method;
+        if let Err(rest) = self.pace.rested(method).await {
+            return Err(Error::Refused {
+                status: 429,
+                description: format!("Too Many Requests: no {method} for {} s", rest.as_secs()),
+                retry_after: Some(rest),
+                moved_to: None,
+            });
+        }
         self.pace.turn(None).await;
         let result = self.api.call(request).await;
-        self.apply_retry_after(None, &result);
+        if let Some(rest) = retry_after(&result) {
+            self.pace.close_method(method, rest);
+        }
         result
     }
 
@@ -102,21 +115,20 @@ impl Telegram {
         let mut moves = 0;
         loop {
             let result = self.api.call(request(target)?).await;
-            self.apply_retry_after(Some(target.chat), &result);
+            if let Some(rest) = retry_after(&result) {
+                self.pace.close(target.chat, rest);
+            }
             let Err(error) = result else { return result };
             target = self.instead(target, error, &mut moves)?;
             self.pace.turn(Some(target.chat)).await;
         }
     }
+}
 
-    /// Lets nobody call about the chat, or about anything, before the time that Telegram asked for.
-    fn apply_retry_after(&self, chat: Option<i64>, result: &Result<Value, Error>) {
-        if let Err(Error::Refused {
-            retry_after: Some(wait),
-            ..
-        }) = result
-        {
-            self.pace.close(chat, *wait);
-        }
+/// Returns how long Telegram wants no more such calls.
+fn retry_after(result: &Result<Value, Error>) -> Option<Duration> {
+    match result {
+        Err(Error::Refused { retry_after, .. }) => *retry_after,
+        _ => None,
     }
 }

@@ -44,20 +44,15 @@ impl Channel for Telegram {
     }
 
     fn render(&self, markdown: &str) -> Vec<Rendered> {
-        let parts = format::render(markdown, MESSAGE - MARK.len()).into_iter();
-        let rendered = parts.map(|part| Rendered {
-            markup: Some(part.html),
-            plain: part.plain,
-        });
-        rendered.collect()
+        split_markdown(markdown, MESSAGE - MARK.len())
     }
 
     fn plain(&self, text: &str) -> Vec<Rendered> {
-        plain(text, MESSAGE - MARK.len()).collect()
+        split_plain(text, MESSAGE - MARK.len())
     }
 
     fn caption(&self, text: &str) -> Option<Rendered> {
-        let mut parts = plain(text, files::CAPTION - MARK.len());
+        let mut parts = split_plain(text, files::CAPTION - MARK.len()).into_iter();
         parts.next().filter(|_| parts.next().is_none())
     }
 
@@ -154,13 +149,24 @@ impl Channel for Telegram {
     }
 }
 
-/// Returns the messages that show `text` as it is.
-fn plain(text: &str, limit: usize) -> impl Iterator<Item = Rendered> {
+/// Splits Markdown into messages of at most `limit` units of UTF-16; their markup is HTML, their plain text the source.
+pub(crate) fn split_markdown(markdown: &str, limit: usize) -> Vec<Rendered> {
+    let parts = format::render(markdown, limit).into_iter();
+    let rendered = parts.map(|part| Rendered {
+        markup: Some(part.html),
+        plain: part.plain,
+    });
+    rendered.collect()
+}
+
+/// Splits a text into messages of at most `limit` units of UTF-16 that show it as it is.
+pub(crate) fn split_plain(text: &str, limit: usize) -> Vec<Rendered> {
     let parts = format::plain(text, limit).into_iter();
-    parts.map(|plain| Rendered {
+    let rendered = parts.map(|plain| Rendered {
         markup: None,
         plain,
-    })
+    });
+    rendered.collect()
 }
 
 /// Returns the id of a message that was sent. Without one it did arrive, and nobody can say as what.

@@ -139,6 +139,7 @@ impl Run<'_, '_> {
             };
             let mut changed = self.changed(file, &bytes, rules, row.sha256, read_as, by_model)?;
             moved.date_back(&mut changed.statements);
+            eprintln!("DBG new {:?}", changed.statements);
             batch.push(changed);
             bytes_of_batch += bytes.len();
             if batch.len() >= BATCH_FILES || bytes_of_batch >= BATCH_BYTES {
@@ -193,7 +194,9 @@ impl Run<'_, '_> {
         let changed = changed.map(|file| file.shown.as_str());
         let lost = known.keys().map(String::as_str);
         for path in lost.filter(|path| !there.contains(path)).chain(changed) {
-            moved.add(&self.stated(path)?);
+            let x = self.stated(path)?;
+            eprintln!("DBG {path} {x:?}");
+            moved.add(&x);
         }
         Ok(moved)
     }

@@ -7,6 +7,7 @@ use chrono_tz::Tz;
 use crate::clock;
 use crate::control::replies::Reply;
 use crate::jobs;
+use crate::jobs::heartbeat_gate::Hours;
 use crate::jobs::{Ask, Job, Jobs, Status, Time};
 use crate::message::{Address, Envelope, JobOrder, Source};
 use crate::pipeline::intake::recipients::address;
@@ -252,10 +253,7 @@ fn carry_out(jobs: &mut Jobs, (order, input): (&JobOrder, &str), live: &Live, no
             let job = jobs.get_mut(id).ok_or_else(none)?;
             job.enabled = true;
             job.go_on_from(now, zone)?;
-            let next = job.next_at.map_or_else(
-                || "it has no time left".to_owned(),
-                |_| times_text(job, zone, now),
-            );
+            let next = times_text(job, zone, super::hours(live), now);
             Ok((
                 format!("Job {id} resumed: {next}."),
                 Some(document(job, zone, now)),
@@ -299,7 +297,6 @@ fn remove(jobs: &mut Jobs, called: &str, input: &str) -> Made {
 }
 
 fn add(jobs: &mut Jobs, id: &str, ask: Ask, live: &Live, now: i64) -> Made {
-    let by = ask.by.clone();
     if let Some(name) = &ask.model {
         live.agent
             .client()
@@ -317,23 +314,39 @@ fn add(jobs: &mut Jobs, id: &str, ask: Ask, live: &Live, now: i64) -> Made {
         if old.created_at == job.created_at {
             (job.next_at, job.next_by) = (old.next_at, old.next_by.clone());
         }
-    } else if jobs.iter().count() >= MOST {
+    } else {
+        make_room(jobs, &job)?;
+    }
+    let times = times_text(&job, zone, super::hours(live), now);
+    let text = format!("Job {id} ({}): {times}.", job.name);
+    let document = document(&job, zone, now);
+    jobs.put(job);
+    Ok((text, Some(document)))
+}
+
+/// Makes room for a new job. What is over and stays, because nothing came of it or its owner wants it to, takes up none; the
+/// oldest of those makes way.
+fn make_room(jobs: &mut Jobs, job: &Job) -> Result<(), String> {
+    let count = |counts: &dyn Fn(&Job) -> bool| {
+        let waits = jobs.iter().filter(|other| !other.is_over());
+        waits.filter(|other| counts(other)).count()
+    };
+    if count(&|_| true) >= MOST {
         return Err(format!("there are {MOST} jobs already: remove one first"));
-    } else if job.literal
-        && jobs
-            .iter()
-            .filter(|other| other.literal && other.by == by)
-            .count()
-            >= MOST_MESSAGES
-    {
+    }
+    if job.literal && count(&|other| other.literal && other.by == job.by) >= MOST_MESSAGES {
         return Err(format!(
             "{MOST_MESSAGES} messages wait for their time already"
         ));
     }
-    let text = format!("Job {id} ({}): {}.", job.name, times_text(&job, zone, now));
-    let document = document(&job, zone, now);
-    jobs.put(job);
-    Ok((text, Some(document)))
+    if jobs.iter().count() >= MOST {
+        let over = jobs.iter().filter(|other| other.is_over());
+        let oldest = over.min_by_key(|other| other.last_at);
+        if let Some(id) = oldest.map(|oldest| oldest.id.clone()) {
+            jobs.remove(&id);
+        }
+    }
+    Ok(())
 }
 
 /// Returns a name that no other job has: that which was given, or for one that was made from the text also with a
@@ -356,15 +369,24 @@ fn free_name(jobs: &Jobs, job: &Job, is_given: bool) -> Result<String, String> {
     }
 }
 
-/// Returns when a job runs next, in its own zone: what somebody meant is seen here.
-fn times_text(job: &Job, agents: Tz, now: i64) -> String {
+/// Returns when a job runs next, in its own zone: what somebody meant is seen here. What is late already waits for `hours`.
+fn times_text(job: &Job, agents: Tz, hours: Hours, now: i64) -> String {
     let zone = job.zone(agents).unwrap_or(agents);
     let times: Vec<String> = next_times(job, zone, now)
         .into_iter()
         .map(|at| clock::local_text(at, zone))
         .collect();
     match job.next_at {
-        Some(Time(at)) if at <= now => "that time is past, so it runs now".to_owned(),
+        Some(Time(at)) if at <= now => {
+            let waits = jobs::due(job, agents, now, hours.contain(now, agents)) == Ok(None);
+            match waits {
+                true => format!(
+                    "that time is past, so it runs at {}, when the active hours begin",
+                    hours.start.format("%H:%M")
+                ),
+                false => "that time is past, so it runs now".to_owned(),
+            }
+        }
         Some(_) => format!("runs {}", times.join(", then ")),
         None => "it has no time left".to_owned(),
     }
@@ -435,6 +457,72 @@ mod tests {
         let bytes = std::fs::read(&path).expect("read");
         let file: serde_json::Value = serde_json::from_slice(&bytes).expect("JSON");
         assert_eq!(file["removed"].as_array().map(Vec::len), Some(16));
+    }
+
+    #[test]
+    fn only_what_waits_for_its_time_counts_and_the_oldest_that_is_over_makes_way() {
+        let message = |id: &str| {
+            let ask = Ask {
+                at: Some("2026-03-02 09:00".into()),
+                text: "hello".into(),
+                literal: true,
+                ..Ask::default()
+            };
+            ask.job(id, Tz::UTC, 0).expect("a job")
+        };
+        let failed = |id: &str, at: i64| Job {
+            next_at: None,
+            last_at: Some(Time(at)),
+            last_status: Some(Status::Error),
+            ..message(id)
+        };
+        let dir = tempfile::tempdir().expect("a directory");
+        let store = jobs::Store::new(&dir.path().join("jobs.json"));
+        let changed = store.change(|jobs| {
+            (0..50).for_each(|n| jobs.put(failed(&format!("failed-{n}"), 100 - n)));
+            for n in 0..50 {
+                assert_eq!(make_room(jobs, &message("new")), Ok(()));
+                jobs.put(message(&format!("waits-{n}")));
+            }
+            let why = make_room(jobs, &message("new")).expect_err("that is all");
+            assert_eq!(why, "50 messages wait for their time already");
+            (0..400).for_each(|n| jobs.put(failed(&format!("more-{n}"), 1000)));
+            let other = Job {
+                by: Some("1002".into()),
+                ..message("new")
+            };
+            assert_eq!(make_room(jobs, &other), Ok(()));
+            assert_eq!(jobs.iter().count(), 499);
+            assert!(jobs.get("failed-49").is_none());
+        });
+        changed.expect("written");
+    }
+
+    #[test]
+    fn what_is_late_outside_of_the_active_hours_is_said_to_run_when_they_begin() {
+        let at = |time: &str| clock::parse_rfc3339(time).expect("a time");
+        let hour = |hour| chrono::NaiveTime::from_hms_opt(hour, 0, 0).expect("a time");
+        let hours = Hours {
+            start: hour(8),
+            end: hour(22),
+        };
+        let told = |now: &str, deliver: bool| {
+            let ask = Ask {
+                at: Some("2026-03-01 12:00".into()),
+                text: "look".into(),
+                deliver,
+                ..Ask::default()
+            };
+            let job = ask.job("a", Tz::UTC, at("2026-03-01T11:00:00Z"));
+            times_text(&job.expect("a job"), Tz::UTC, hours, at(now))
+        };
+        let now = "that time is past, so it runs now";
+        assert_eq!(told("2026-03-01T15:00:00Z", true), now);
+        assert_eq!(told("2026-03-01T23:00:00Z", false), now);
+        assert_eq!(
+            told("2026-03-01T23:00:00Z", true),
+            "that time is past, so it runs at 08:00, when the active hours begin"
+        );
     }
 
     #[test]

@@ -161,6 +161,20 @@ fn a_text_that_the_app_cut_is_whole_again() {
 }
 
 #[test]
+fn a_cut_between_words_stays_one_and_a_hard_cut_leaves_no_trace() {
+    let check = |pieces: [&str; 2], whole: &str| {
+        let [head, rest] = pieces;
+        let rows = vec![said(1, 0, head), said(2, 300, rest)];
+        assert_eq!(texts(&played(rows, 0)), [(300, vec![whole])]);
+    };
+    let sentence = format!("{}.", "x".repeat(4050));
+    check([&sentence, "Next"], &format!("{sentence}\nNext"));
+    check([&sentence, "\nNext"], &format!("{sentence}\nNext"));
+    let full = "x".repeat(4096);
+    check([&full, "y"], &format!("{full}y"));
+}
+
+#[test]
 fn what_comes_late_or_from_elsewhere_is_no_rest() {
     let head = "x".repeat(4096);
     let late = vec![said(1, 0, &head), said(2, 2000, "later")];

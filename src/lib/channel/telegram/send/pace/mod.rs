@@ -4,7 +4,7 @@
 //! A chat takes three calls at once and then one a second, a group (a negative id) in addition at most 20 in any minute, and
 //! all chats together at most 30 in any second. Calls for one chat go in the order of their arrival; no chat waits for
 //! another, except for the common 30. A call that stops waiting has used nothing up. `retry_after` closes a chat for all
-//! calls, also without pacing.
+//! calls, also without pacing; of a call about no chat it closes the method.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -21,10 +21,15 @@ const INTERVAL: Duration = Duration::from_secs(1);
 const GROUP: (usize, Duration) = (20, Duration::from_secs(60));
 const ALL: (usize, Duration) = (30, Duration::from_secs(1));
 
+/// A method that is closed for longer is not waited for.
+const PATIENCE: Duration = Duration::from_secs(30);
+
 /// The pace of all calls of one bot.
 pub(crate) struct Pace {
     on: bool,
     limits: Mutex<Limits>,
+    /// Until when methods of calls about no chat are closed.
+    closed_methods: Mutex<HashMap<&'static str, Instant>>,
 }
 
 impl Pace {
@@ -34,6 +39,7 @@ impl Pace {
         Self {
             on,
             limits: Mutex::new(Limits(HashMap::from([(None, all)]))),
+            closed_methods: Mutex::default(),
         }
     }
 
@@ -84,13 +90,36 @@ impl Pace {
         limits.wait_both(chat, 2, now).is_zero() && limits.take(Some(chat), now)
     }
 
-    /// Lets nobody call about `chat`, or about anything, for so long.
-    pub(crate) fn close(&self, chat: Option<i64>, time: Duration) {
-        self.queues(chat);
+    /// Lets nobody call about `chat` for so long.
+    pub(crate) fn close(&self, chat: i64, time: Duration) {
+        self.queues(Some(chat));
         let until = Instant::now().checked_add(time);
         let mut limits = self.limits.lock();
-        if let (Some(limit), Some(until)) = (limits.0.get_mut(&chat), until) {
+        if let (Some(limit), Some(until)) = (limits.0.get_mut(&Some(chat)), until) {
             limit.closed = limit.closed.max(until);
+        }
+    }
+
+    /// Lets nobody call `method` about no chat for so long.
+    pub(crate) fn close_method(&self, method: &'static str, time: Duration) {
+        if let Some(until) = Instant::now().checked_add(time) {
+            self.closed_methods.lock().insert(method, until);
+        }
+    }
+
+    /// Waits until `method` is open for calls about no chat.
+    ///
+    /// # Errors
+    /// How long it is closed, when that is longer than [`PATIENCE`].
+    pub(crate) async fn rested(&self, method: &'static str) -> Result<(), Duration> {
+        let until = self.closed_methods.lock().get(method).copied();
+        let rest = until.map(|until| until.saturating_duration_since(Instant::now()));
+        match rest.unwrap_or_default() {
+            rest if rest > PATIENCE => Err(rest),
+            rest => {
+                pause(rest).await;
+                Ok(())
+            }
         }
     }
 

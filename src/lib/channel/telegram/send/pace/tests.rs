@@ -72,7 +72,7 @@ fn a_rested_chat_is_forgotten_and_one_that_is_not_is_kept() {
             .lock()
             .take(Some(3), now + Duration::from_secs(9))
     );
-    pace.close(Some(4), Duration::from_secs(9));
+    pace.close(4, Duration::from_secs(9));
     pace.queues(Some(5));
     let mut kept: Vec<i64> = pace.limits.lock().0.keys().copied().flatten().collect();
     kept.sort_unstable();
@@ -86,7 +86,7 @@ fn a_rested_chat_is_forgotten_and_one_that_is_not_is_kept() {
 #[tokio::test]
 async fn one_chat_waits_for_no_other() {
     let pace = Pace::new(true);
-    pace.close(Some(1), Duration::from_secs(3600));
+    pace.close(1, Duration::from_secs(3600));
     let blocked = pace.turn(Some(1));
     let free = pace.turn(Some(2));
     tokio::select! {
@@ -102,13 +102,25 @@ async fn what_is_closed_is_closed_where_nothing_is_paced_too() {
         pace.turn(Some(-1)).await;
     }
     let begun = Instant::now();
-    pace.close(Some(-1), Duration::from_millis(120));
+    pace.close(-1, Duration::from_millis(120));
     assert!(!pace.turn_within(-1, Duration::ZERO).await);
     pace.turn(Some(-1)).await;
     assert!(begun.elapsed() >= Duration::from_millis(120));
-    pace.close(None, Duration::from_millis(120));
+}
+
+#[tokio::test]
+async fn a_closed_method_holds_up_no_chat_and_no_other_method() {
+    let pace = Pace::new(false);
     let begun = Instant::now();
+    pace.close_method("getFile", Duration::from_millis(120));
+    pace.close_method("setMyCommands", Duration::from_secs(400));
+    let rest = pace.rested("setMyCommands").await.expect_err("it is long");
+    assert!(rest > Duration::from_secs(390), "{rest:?}");
+    assert_eq!(pace.rested("getMe").await, Ok(()));
     pace.turn(Some(9)).await;
+    pace.turn(None).await;
+    assert!(begun.elapsed() < Duration::from_millis(120));
+    assert_eq!(pace.rested("getFile").await, Ok(()));
     assert!(begun.elapsed() >= Duration::from_millis(120));
 }
 
@@ -116,7 +128,7 @@ async fn what_is_closed_is_closed_where_nothing_is_paced_too() {
 async fn who_waits_goes_in_turn_and_who_leaves_uses_up_nothing() {
     let pace = Arc::new(Pace::new(true));
     let order = Arc::new(Mutex::new(Vec::new()));
-    pace.close(Some(1), Duration::from_millis(60));
+    pace.close(1, Duration::from_millis(60));
     let mut tasks = Vec::new();
     for number in 0..4 {
         let (pace, order) = (pace.clone(), order.clone());
