@@ -98,16 +98,7 @@ pub fn named(
             ..Filter::default()
         },
     )?;
-    let mut person = Person::default();
-    for contact in contacts {
-        person.ids.push(contact.id.to_string());
-        person.names.extend(
-            [Some(contact.name), contact.username]
-                .iter()
-                .flatten()
-                .map(|name| as_name(name)),
-        );
-    }
+    let mut person = of_contacts(contacts);
     let meant = facts::folded(name);
     let is_called = |fact: &Fact| {
         facts::folded(&fact.entity) == meant
@@ -148,6 +139,19 @@ pub fn named(
         ),
         (true, _) => Named::Nothing,
     })
+}
+
+/// Returns the person of these contacts: their ids, and what they call themselves.
+fn of_contacts(contacts: Vec<Contact>) -> Person {
+    let mut person = Person::default();
+    for Contact { id, name, username } in contacts {
+        person.ids.push(id.to_string());
+        let names = [Some(name), username];
+        person
+            .names
+            .extend(names.iter().flatten().map(|name| as_name(name)));
+    }
+    person
 }
 
 /// Everybody but the person to forget, by what they are called: words about them must not go along.

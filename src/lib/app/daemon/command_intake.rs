@@ -157,13 +157,7 @@ impl Lines {
             }
             if ends {
                 if !self.dropping && !self.rest.is_empty() {
-                    let line = std::mem::take(&mut self.rest);
-                    // A longer one may be torn, and is refused as a whole.
-                    if line.len() < fifo::MAX_LINE {
-                        whole.extend(objects(line));
-                    } else {
-                        whole.push(line);
-                    }
+                    whole.extend(objects(std::mem::take(&mut self.rest)));
                 }
                 self.rest.clear();
                 self.dropping = false;
@@ -192,8 +186,11 @@ fn too_long(bytes: usize) -> String {
 }
 
 /// Cuts a line that is several JSON values into them: somebody forgot to end theirs. Any other line
-/// stays as it is.
+/// stays as it is, and one that is too long, which may be torn.
 fn objects(line: Vec<u8>) -> Vec<Vec<u8>> {
+    if line.len() >= fifo::MAX_LINE {
+        return vec![line];
+    }
     let mut values =
         serde_json::Deserializer::from_slice(&line).into_iter::<serde::de::IgnoredAny>();
     let mut pieces = Vec::new();

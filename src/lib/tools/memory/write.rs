@@ -148,10 +148,7 @@ fn write(needs: &Needs, args: WriteArgs, context: &Context) -> Result<String, St
                 content: content.unwrap_or(old.content),
                 ..old
             };
-            let new = items::render(&item);
-            record_item(needs, context, &item.id, Some(new.as_bytes()))
-                .map_err(|error| format!("item {} was not changed: {error}", item.id))?;
-            items::write(&needs.root, &item).map_err(|error| error.to_string())?;
+            replace(needs, context, &item)?;
             item
         }
     };
@@ -165,6 +162,14 @@ fn write(needs: &Needs, args: WriteArgs, context: &Context) -> Result<String, St
         needs.note_deed(context, Deed::Noted);
     }
     Ok(format!("kept as workspace/{key}{before}"))
+}
+
+/// Writes an item that is there anew, so that an undo brings it back as it was.
+fn replace(needs: &Needs, context: &Context, item: &Item) -> Result<(), String> {
+    let new = items::render(item);
+    record_item(needs, context, &item.id, Some(new.as_bytes()))
+        .map_err(|error| format!("item {} was not changed: {error}", item.id))?;
+    items::write(&needs.root, item).map_err(|error| error.to_string())
 }
 
 /// Returns what was known in place of a fact, to be said after it.

@@ -139,7 +139,6 @@ impl Run<'_, '_> {
             };
             let mut changed = self.changed(file, &bytes, rules, row.sha256, read_as, by_model)?;
             moved.date_back(&mut changed.statements);
-            eprintln!("DBG new {:?}", changed.statements);
             batch.push(changed);
             bytes_of_batch += bytes.len();
             if batch.len() >= BATCH_FILES || bytes_of_batch >= BATCH_BYTES {
@@ -189,14 +188,12 @@ impl Run<'_, '_> {
         let mut moved = Moved::default();
         let changed = files.iter().filter(|file| {
             let row = known.get(&file.shown);
-            row.is_some_and(|row| row.sha256.is_some() && row.stamp != file.stamp)
+            row.is_some_and(|row| row.stamp != file.stamp)
         });
         let changed = changed.map(|file| file.shown.as_str());
         let lost = known.keys().map(String::as_str);
         for path in lost.filter(|path| !there.contains(path)).chain(changed) {
-            let x = self.stated(path)?;
-            eprintln!("DBG {path} {x:?}");
-            moved.add(&x);
+            moved.add(&self.stated(path)?);
         }
         Ok(moved)
     }
