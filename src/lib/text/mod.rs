@@ -202,7 +202,7 @@ pub fn visible(text: &str) -> String {
     out
 }
 
-/// Returns `text` as a person is shown what they decide about: all of it, long runs as their number ([`squeeze`]), hidden
+/// Returns `text` as a person is shown what they decide about: all of it, long runs as their number ([`squeeze()`]), hidden
 /// characters as their codes ([`visible`]).
 pub fn for_decision(text: &str) -> String {
     let lines: Vec<String> = squeeze(text).lines().map(visible).collect();

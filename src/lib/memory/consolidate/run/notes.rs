@@ -91,7 +91,7 @@ impl Run<'_, '_> {
         count: &mut dyn FnMut(),
     ) -> Result<(), Error> {
         let mut known = watermarks::files(&self.connection).map_err(self.fail())?;
-        let moved = self.left_behind(files, &known)?;
+        let mut moved = self.left_behind(files, &known)?;
         let reader = Reader::new(self.home);
         let now = clock::now_ms();
         let (mut restamped, mut batch, mut bytes_of_batch) = (Vec::new(), Vec::new(), 0);
@@ -137,17 +137,17 @@ impl Run<'_, '_> {
                 Some(stated) => notes::left_of(stated, &bytes),
                 None => notes::statements(file, &bytes),
             };
-            let mut changed = self.changed(file, &bytes, rules, row.sha256, read_as, by_model)?;
-            moved.date_back(&mut changed.statements);
-            batch.push(changed);
+            batch.push(self.changed(file, &bytes, rules, row.sha256, read_as, by_model)?);
             bytes_of_batch += bytes.len();
             if batch.len() >= BATCH_FILES || bytes_of_batch >= BATCH_BYTES {
+                self.date_back(&mut moved, &mut batch)?;
                 self.commit(&batch)?;
                 batch.clear();
                 bytes_of_batch = 0;
             }
         }
         batch.extend(self.lost_notes(known));
+        self.date_back(&mut moved, &mut batch)?;
         self.commit(&batch)?;
         if !restamped.is_empty() {
             self.write(|connection| {
@@ -178,7 +178,21 @@ impl Run<'_, '_> {
         store::stated(&self.connection, Part::File(path)).map_err(self.fail())
     }
 
-    /// Returns what was said in files that changed, or are not among `files` any more: others may have their lines now.
+    /// Dates lines back that left one file of a batch for another.
+    fn date_back(&mut self, moved: &mut Moved, batch: &mut [Changed]) -> Result<(), Error> {
+        for file in &*batch {
+            let still: HashSet<Line> = file.statements.iter().map(Moved::key).collect();
+            let mut left = self.stated(&file.path)?;
+            left.retain(|statement| !still.contains(&Moved::key(statement)));
+            moved.add(&left);
+        }
+        for file in batch {
+            moved.date_back(&mut file.statements);
+        }
+        Ok(())
+    }
+
+    /// Returns what was said in files that are not among `files` any more: others may have their lines now.
     fn left_behind(
         &mut self,
         files: &[Candidate],
@@ -186,13 +200,7 @@ impl Run<'_, '_> {
     ) -> Result<Moved, Error> {
         let there: HashSet<&str> = files.iter().map(|file| file.shown.as_str()).collect();
         let mut moved = Moved::default();
-        let changed = files.iter().filter(|file| {
-            let row = known.get(&file.shown);
-            row.is_some_and(|row| row.stamp != file.stamp)
-        });
-        let changed = changed.map(|file| file.shown.as_str());
-        let lost = known.keys().map(String::as_str);
-        for path in lost.filter(|path| !there.contains(path)).chain(changed) {
+        for path in known.keys().filter(|path| !there.contains(path.as_str())) {
             moved.add(&self.stated(path)?);
         }
         Ok(moved)
