@@ -3,6 +3,7 @@
 //! [`Lanes`] only decides; [`drive`] acts on its decisions. A panic in a turn or a command ends only that one.
 
 use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -83,6 +84,9 @@ async fn run_command(pipeline: Arc<Pipeline>, row: Accepted) {
     }
 }
 
+/// As many lines of commands for chats there are: each has a task, and a home may have ten thousand chats.
+const LINES: u64 = 64;
+
 /// Carries out the commands whose order matters, one after the other.
 async fn run_in_order(pipeline: Arc<Pipeline>, mut commands: mpsc::UnboundedReceiver<Accepted>) {
     while let Some(row) = commands.recv().await {
@@ -144,8 +148,8 @@ struct Scheduler {
     gather: Gather,
     lanes: Lanes,
     tasks: JoinSet<()>,
-    /// Commands whose order matters: those for each chat, and those about jobs.
-    in_order: HashMap<Option<Route>, mpsc::UnboundedSender<Accepted>>,
+    /// Commands whose order matters: those for chats, which share [`LINES`], and those about jobs.
+    in_order: HashMap<Option<u64>, mpsc::UnboundedSender<Accepted>>,
     /// What the owner decided and is being written down.
     decisions: Vec<JoinHandle<()>>,
 }
@@ -264,9 +268,14 @@ impl Scheduler {
         }
     }
 
-    /// Has a command carried out after those that came before it for the same chat: no chat waits for another.
+    /// Has a command carried out after those that came before it for the same chat: hardly a chat waits for another.
     fn in_order(&mut self, chat: Option<Route>, row: Accepted) {
-        let line = self.in_order.entry(chat).or_insert_with(|| {
+        let number = chat.map(|chat| {
+            let mut hasher = DefaultHasher::new();
+            chat.hash(&mut hasher);
+            hasher.finish() % LINES
+        });
+        let line = self.in_order.entry(number).or_insert_with(|| {
             let (line, commands) = mpsc::unbounded_channel();
             self.tasks
                 .spawn(run_in_order(self.pipeline.clone(), commands));
