@@ -251,7 +251,7 @@ fn the_last_thing_that_was_done_is_meant_and_no_older_change_of_a_file() {
 }
 
 #[test]
-fn the_old_words_of_an_item_that_was_written_anew_come_back() {
+fn the_old_words_of_an_item_that_was_replaced_come_back() {
     let house = House::new();
     let sandbox = &house.sandbox;
     let item = "workspace/memory/items/list.md";

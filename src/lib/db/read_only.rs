@@ -8,7 +8,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
 use super::{BUSY, Error, beside, patiently};
-use crate::sys;
+use crate::{sys, text};
 
 /// Opens a database for reading only; `None` when it does not exist yet, or its owner is just making
 /// its tables.
@@ -94,15 +94,8 @@ pub(super) fn is_no_room(error: &rusqlite::Error) -> bool {
 
 /// Opens a database as a file that nobody changes meanwhile.
 fn open_alone(path: &Path) -> rusqlite::Result<Connection> {
-    let mut uri = "file:".to_owned();
-    for byte in path.as_os_str().as_bytes() {
-        match byte {
-            b'/' | b'.' | b'-' | b'_' => uri.push(char::from(*byte)),
-            byte if byte.is_ascii_alphanumeric() => uri.push(char::from(*byte)),
-            byte => uri.push_str(&format!("%{byte:02X}")),
-        }
-    }
-    uri.push_str("?immutable=1");
+    let path = text::percent_encoded(path.as_os_str().as_bytes(), "/.-_");
+    let uri = format!("file:{path}?immutable=1");
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
         | OpenFlags::SQLITE_OPEN_NO_MUTEX
         | OpenFlags::SQLITE_OPEN_URI;

@@ -1,5 +1,7 @@
 //! Resolves a text to the person or fact to forget.
 
+use std::slice;
+
 use crate::config::Home;
 use crate::memory::facts;
 use crate::memory::facts::{ALIAS, Fact, Filter, Meant, Person, Target};
@@ -118,7 +120,8 @@ pub fn named(
     let others = Others::of(people, is_owner, &all, &person.ids);
     if by_id {
         // Only what is theirs by id is certainly theirs.
-        person.names.retain(|name| !others.share(name));
+        let is_theirs = |name: &String| others.confused_with(slice::from_ref(name)).is_none();
+        person.names.retain(is_theirs);
     } else if let Some((message, mut choices)) = others.confused_with(&person.names) {
         let own = all.iter().filter(|fact| is_called(fact));
         choices.extend(own.take(MAX_NAMED).map(choice));
@@ -184,12 +187,6 @@ impl Others {
             !is_owner
         });
         Self { owners, contacts }
-    }
-
-    /// Returns true when somebody else is called so, among other words.
-    fn share(&self, name: &str) -> bool {
-        let has = |other: &String| text::has_word(other, name);
-        self.owners.iter().any(has) || self.contacts.iter().map(called).any(|other| has(&other))
     }
 
     /// Returns whom else one of `names` may mean; `None` when it is nobody else's.

@@ -185,13 +185,8 @@ pub(super) fn answer(id: &Value, method: &str, roots: &[PathBuf]) -> Option<Valu
 
 /// Returns a path as an address (RFC 8089).
 fn file_uri(path: &Path) -> String {
-    let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"/-._~".contains(byte);
-    let bytes = path.as_os_str().as_encoded_bytes().iter();
-    let escaped = bytes.map(|byte| match plain(byte) {
-        true => char::from(*byte).to_string(),
-        false => format!("%{byte:02X}"),
-    });
-    format!("file://{}", escaped.collect::<String>())
+    let bytes = path.as_os_str().as_encoded_bytes();
+    format!("file://{}", text::percent_encoded(bytes, "/-._~"))
 }
 
 #[cfg(test)]

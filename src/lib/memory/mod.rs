@@ -351,8 +351,8 @@ impl Memory {
         Some(recalled)
     }
 
-    /// Returns true when the file at `place` (a path, or one with lines: `workspace/memory/items/x.md:3`) was written in a run that had read
-    /// untrusted text, or by others: it is in a collection.
+    /// Returns true when the file at `place` (a path, or one with lines: `workspace/memory/items/x.md:3`) was written in a run
+    /// that had read untrusted text, or by others: it is in a collection.
     pub fn is_untrusted(&self, place: &str) -> bool {
         if place.starts_with(collections::PREFIX) {
             return true;

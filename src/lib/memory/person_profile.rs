@@ -93,14 +93,7 @@ pub fn file_stem(id: &str) -> Option<String> {
 }
 
 fn escaped(id: &str) -> String {
-    let mut stem = String::with_capacity(id.len());
-    for byte in id.bytes() {
-        match char::from(byte) {
-            c if c.is_ascii_alphanumeric() || c == '_' || c == '-' => stem.push(c),
-            _ => stem.push_str(&format!("%{byte:02X}")),
-        }
-    }
-    stem
+    text::percent_encoded(id.as_bytes(), "_-")
 }
 
 /// Returns the id whose files are called `stem`.

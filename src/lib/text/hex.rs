@@ -9,6 +9,18 @@ pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
+/// Returns text for an address or a file's name: ASCII letters, digits and `plain` stay, any other byte is `%XX`.
+pub fn percent_encoded(bytes: &[u8], plain: &str) -> String {
+    let mut out = String::with_capacity(bytes.len());
+    for byte in bytes {
+        match char::from(*byte) {
+            c if c.is_ascii_alphanumeric() || plain.contains(c) => out.push(c),
+            _ => out.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    out
+}
+
 /// Returns the bytes that hexadecimal digits of any letter case stand for; `None` for anything else.
 pub fn unhex(digits: &str) -> Option<Vec<u8>> {
     let digit = |byte: &u8| char::from(*byte).to_digit(16);

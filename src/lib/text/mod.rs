@@ -10,7 +10,7 @@ mod line_diff;
 mod squeeze;
 pub mod template;
 
-pub use hex::{hex, sha256_hex, sha256_of, unhex};
+pub use hex::{hex, percent_encoded, sha256_hex, sha256_of, unhex};
 pub use host_port::HostPort;
 pub use line_diff::line_diff;
 pub use squeeze::squeeze;

@@ -5,27 +5,29 @@ use serde_json::json;
 use super::{TALK, consolidate, facts, run, shown, transcript};
 use crate::support::{FakeModel, Reply, Sandbox};
 
+/// What rules alone do not understand.
+const SAID: [(&str, &str, &str); 4] = [
+    (
+        "user",
+        "owner",
+        "We have settled down in Porto at last, Rita and me, and I owe her mother the photos by 8 May.",
+    ),
+    ("assistant", "", "Lovely!"),
+    (
+        "user",
+        "owner",
+        "And everybody calls Robert Bob, by the way.",
+    ),
+    ("assistant", "", "I see."),
+];
+
 #[test]
 fn what_only_the_daemons_model_may_read_waits_for_it() {
     let model = FakeModel::start();
     let sandbox = Sandbox::new();
-    let said = [
-        (
-            "user",
-            "owner",
-            "We have settled down in Porto at last, Rita and me, in a house by the river.",
-        ),
-        ("assistant", "", "Lovely!"),
-        (
-            "user",
-            "owner",
-            "Everybody here calls Robert Bob, by the way.",
-        ),
-        ("assistant", "", "I see."),
-    ];
     sandbox.put(
         "state/sessions/s1.2026-05-04.jsonl",
-        transcript("s1", &said).as_bytes(),
+        transcript("s1", &SAID).as_bytes(),
     );
     sandbox.put("agent.toml", b"");
     // Its key is in the environment of its unit.
@@ -45,23 +47,9 @@ fn what_only_the_daemons_model_may_read_waits_for_it() {
 #[test]
 fn a_model_reads_what_was_said_and_is_paid_for_it() {
     let (model, sandbox) = Sandbox::with_model();
-    let said = [
-        (
-            "user",
-            "owner",
-            "We have settled down in Porto at last, Rita and me, and I owe her mother the photos by 8 May.",
-        ),
-        ("assistant", "", "Lovely!"),
-        (
-            "user",
-            "owner",
-            "And everybody calls Robert Bob, by the way.",
-        ),
-        ("assistant", "", "I see."),
-    ];
     sandbox.put(
         "state/sessions/s1.2026-05-04.jsonl",
-        transcript("s1", &said).as_bytes(),
+        transcript("s1", &SAID).as_bytes(),
     );
     let told = consolidate(&sandbox, &["--dry-run"]);
     assert!(

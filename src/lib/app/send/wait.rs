@@ -87,8 +87,7 @@ pub(super) fn result(
         Some(reply) if reply.is_final() => match delivered(home, reply, None) {
             Ended::Answered(reply, _) => print(&reply, json),
             Ended::TimedOut | Ended::Interrupted => {
-                Err(Failure::try_again(format!("{id} is not delivered yet"))
-                    .hint(cli::command("agent-send", &format!("--result {id} --wait"))))
+                Err(Failure::try_again(format!("{id} is not delivered yet")).hint(ask_again(id)))
             }
         },
         Some(reply) => {
@@ -97,8 +96,7 @@ pub(super) fn result(
                 return Ok(Exit::TryAgain);
             }
             Asks::default().tell(&reply, false);
-            Err(Failure::try_again(format!("{id} is not answered yet"))
-                .hint(cli::command("agent-send", &format!("--result {id} --wait"))))
+            Err(Failure::try_again(format!("{id} is not answered yet")).hint(ask_again(id)))
         }
         None if spooled.exists() => Err(Failure::try_again(format!(
             "{id} waits in the spool for the daemon"
@@ -167,9 +165,14 @@ impl Waiting {
     }
 }
 
+/// Returns the command that waits for the answer.
+fn ask_again(id: &Id) -> String {
+    cli::command("agent-send", &format!("--result {id} --wait"))
+}
+
 /// Says that it takes longer than `limit`.
 fn timed_out(context: &Context<'_>, id: &Id, lacks: &str, limit: Duration) -> Exit {
-    let again = cli::command("agent-send", &format!("--result {id} --wait"));
+    let again = ask_again(id);
     let what = format!("{lacks} within {} s", limit.as_secs());
     if context.json {
         let error = cli::error(&Failure::try_again(what).hint(again));
@@ -235,7 +238,7 @@ fn tell_that_it_goes_on(context: &Context<'_>, id: &Id) {
         Some(session) => cli::command("agent-send", &format!("--stop {session}")),
         None => format!("{} (all that runs)", cli::command("agent-send", "--stop")),
     };
-    let result = cli::command("agent-send", &format!("--result {id} --wait"));
+    let result = ask_again(id);
     cli::err(&format!(
         "agent-send: the agent continues; to get the answer: {result}; to stop it: {stop}"
     ));

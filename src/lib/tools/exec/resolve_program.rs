@@ -44,8 +44,8 @@ const READERS: [(&str, &str, &[&str]); 22] = [
 const FIND_ACTS: [&str; 5] = ["-exec", "-ok", "-delete", "-fprint", "-fls"];
 
 impl ExecSettings {
-    /// Returns whether a command is one program of the system that only looks at the files it names, or several with pipes between
-    /// them.
+    /// Returns whether a command is one program of the system that only looks at the files it names, or several with pipes
+    /// between them.
     pub(super) fn only_looks(&self, command: &str) -> bool {
         let looks = |argv: &Vec<String>| {
             let program = argv.first();

@@ -164,7 +164,7 @@ fn write(needs: &Needs, args: WriteArgs, context: &Context) -> Result<String, St
     Ok(format!("kept as workspace/{key}{before}"))
 }
 
-/// Writes an item that is there anew, so that an undo brings it back as it was.
+/// Replaces an item, so that an undo brings it back as it was.
 fn replace(needs: &Needs, context: &Context, item: &Item) -> Result<(), String> {
     let new = items::render(item);
     record_item(needs, context, &item.id, Some(new.as_bytes()))

@@ -124,8 +124,8 @@ fn dry_run(
         Some(Embedder::Table(_)) | None => None,
     };
     let run = || -> rusqlite::Result<Report> {
-        let anew = connection.map(is_made_anew).transpose()?;
-        let full = mode.full || anew == Some(true);
+        let rebuild = connection.map(needs_rebuild).transpose()?;
+        let full = mode.full || rebuild == Some(true);
         let (known, known_facts) = match connection.filter(|_| !full) {
             Some(connection) => (rows::known(connection)?, rows::known_facts(connection)?),
             None => Default::default(),
@@ -159,7 +159,7 @@ fn dry_run(
 }
 
 /// Returns true when the rows are to be replaced as a whole, whatever changed.
-fn is_made_anew(connection: &Connection) -> rusqlite::Result<bool> {
+fn needs_rebuild(connection: &Connection) -> rusqlite::Result<bool> {
     Ok(rows::rules(connection)? != schema::rules() || rows::is_sparse(connection)?)
 }
 
@@ -181,7 +181,7 @@ fn update_rows(
     now: i64,
     each: &mut dyn FnMut(Progress),
 ) -> rusqlite::Result<Report> {
-    let full = full || is_made_anew(connection)?;
+    let full = full || needs_rebuild(connection)?;
     let known = if full {
         BTreeMap::new()
     } else {
